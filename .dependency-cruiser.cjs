@@ -1,0 +1,156 @@
+/**
+ * Imports go one way: foundations ← lanes ← outbox ← inbox, with read models beside the engine.
+ * test/architecture/boundaries.spec.ts plants a violation of every rule and sees it caught.
+ */
+const FOUNDATIONS = 'config|clock|telemetry|database|http|contract';
+const FEATURES = 'lanes|inbox|outbox|listeners|read-models|upkeep';
+/** What is put together from everything else: main, app, service, schema and the like. */
+const TOP = '^src/[^/]+\\.ts$';
+const VERSION = '^src/version\\.ts$';
+const SPEC = '\\.spec\\.ts$';
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+module.exports = {
+  forbidden: [
+    {
+      name: 'foundations-know-no-feature',
+      severity: 'error',
+      comment: 'config, clock, telemetry, database, http and contract are what features stand on.',
+      from: { path: `^src/(${FOUNDATIONS})/` },
+      to: { path: [`^src/(${FEATURES})/`, TOP], pathNot: VERSION },
+    },
+    {
+      name: 'config-knows-nobody',
+      severity: 'error',
+      comment: 'Settings are read before anything else exists.',
+      from: { path: '^src/config/' },
+      to: { path: `^src/(?!config/)` },
+    },
+    {
+      name: 'lanes-stand-on-foundations',
+      severity: 'error',
+      comment: 'The lane queue serves inbox and listeners alike, so it knows neither.',
+      from: { path: '^src/lanes/' },
+      to: { path: `^src/(?!(${FOUNDATIONS}|lanes)/)` },
+    },
+    {
+      name: 'inbox-sees-only-the-fan-out-of-the-outbox',
+      severity: 'error',
+      comment: 'And foundations, lanes, itself: what comes in does not know how it goes out.',
+      from: { path: '^src/inbox/' },
+      to: { path: `^src/(?!(${FOUNDATIONS}|lanes|inbox)/)`, pathNot: '^src/outbox/fan-out[^/]*\\.ts$' },
+    },
+    {
+      name: 'outbox-does-not-look-back',
+      severity: 'error',
+      comment: 'Work flows from the inbox to the outbox, imports the other way round.',
+      from: { path: '^src/(outbox|listeners)/' },
+      to: { path: ['^src/(inbox|read-models|upkeep)/', TOP], pathNot: VERSION },
+    },
+    {
+      name: 'read-models-never-see-the-engine',
+      severity: 'error',
+      comment: 'A read model imports contract/, http/, database/ and its own folder.',
+      from: { path: '^src/read-models/([^/]+)/' },
+      to: { path: '^(src|migrations)/', pathNot: ['^src/(contract|http|database)/', '^src/read-models/$1/'] },
+    },
+    {
+      name: 'engine-never-sees-a-read-model',
+      severity: 'error',
+      comment:
+        'A read model can be deleted: only the list of read models names it, only the top names the list.',
+      from: { path: '^(src|migrations)/', pathNot: [TOP, '^src/read-models/'] },
+      to: { path: '^src/read-models/' },
+    },
+    {
+      name: 'top-sees-only-the-list-of-read-models',
+      severity: 'error',
+      from: { path: TOP },
+      to: { path: '^src/read-models/[^/]+/' },
+    },
+    {
+      name: 'cli-stands-outside',
+      severity: 'error',
+      comment: 'It speaks the HTTP API; only its doctor looks at the settings, the database and the schema.',
+      from: { path: '^src/cli/' },
+      to: { path: '^src/(?!cli/)', pathNot: ['^src/(config|database)/', '^src/schema\\.ts$', VERSION] },
+    },
+    {
+      name: 'nobody-needs-the-cli',
+      severity: 'error',
+      from: { path: '^(src|migrations)/', pathNot: '^src/cli/' },
+      to: { path: '^src/cli/' },
+    },
+    {
+      name: 'sql-only-from-its-folder',
+      severity: 'error',
+      comment: 'Statements stand beside the store that runs them.',
+      from: { path: '^(.*)/[^/]+$' },
+      to: { path: '\\.sql\\.ts$', pathNot: '^$1/[^/]+\\.sql\\.ts$' },
+    },
+    {
+      name: 'sql-only-from-its-store',
+      severity: 'error',
+      comment: 'And that store alone: two that run the same statement would each rely on half of its rules.',
+      from: { pathNot: SPEC },
+      module: { path: '\\.sql\\.ts$', numberOfDependentsMoreThan: 1 },
+    },
+    {
+      name: 'undici-only-in-the-sender',
+      severity: 'error',
+      comment: 'What leaves the service passes the egress guard and the deadline of the sender.',
+      from: { path: '^(src|migrations)/', pathNot: ['^src/outbox/sending/', SPEC] },
+      to: { path: 'node_modules/undici/' },
+    },
+    {
+      name: 'migrations-are-frozen',
+      severity: 'error',
+      comment: 'A migration that imports code of the service changes its meaning when that code does.',
+      from: { path: ['^migrations/', '^src/read-models/.*/migrations?/'] },
+      to: { path: ['^src/', '^test/', '^chaos/', '^migrations/'] },
+    },
+    {
+      name: 'no-cycles',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+    {
+      name: 'no-dev-dependency-in-the-service',
+      severity: 'error',
+      comment: 'The image has no dev dependencies.',
+      from: { path: '^(src|migrations)/', pathNot: SPEC },
+      to: { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'no-tests-in-the-service',
+      severity: 'error',
+      from: { path: '^(src|migrations)/', pathNot: SPEC },
+      to: { path: ['^test/', '^chaos/', SPEC] },
+    },
+    {
+      name: 'no-unresolvable-import',
+      severity: 'error',
+      comment: 'What is imported exists.',
+      from: {},
+      to: { couldNotResolve: true },
+    },
+    {
+      name: 'no-undeclared-package',
+      severity: 'error',
+      from: {},
+      to: { dependencyTypes: ['npm-no-pkg', 'npm-unknown'] },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    combinedDependencies: false,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default', 'types'],
+      extensions: ['.ts', '.mjs', '.js', '.cjs', '.json'],
+    },
+  },
+};

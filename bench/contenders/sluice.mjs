@@ -1,0 +1,158 @@
+import 'reflect-metadata';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Module } from '@nestjs/common';
+import pg from 'pg';
+import { service } from '../harness/places.mjs';
+import { Progress } from '../harness/progress.mjs';
+import { countCpu } from '../harness/route.mjs';
+import { CREATE_COUNTER, KEYS, keyOf, TEXT, TYPE, UPSERT, UPSERT_ALL } from '../harness/workload.mjs';
+
+const SLOW_TYPE = 'urn:bench:slow';
+
+/** Two listeners, so two deliveries per message; nothing is sent, because the outbox role is off. */
+export async function setup({ url }) {
+  const { migrate } = await service('database/migrate.js');
+  const { schemaOf } = await service('schema.js');
+  await migrate(url, await settings({}), schemaOf([readModel(() => undefined)]));
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(CREATE_COUNTER);
+  await client.end();
+  const app = await start(url, { ROLES: 'upkeep' }, () => undefined);
+  const { ListenerChanges } = await service('listeners/listener-changes.js');
+  for (const name of ['first', 'second']) {
+    await app.nest.get(ListenerChanges).put(name, { types: [TYPE], url: 'http://127.0.0.1:9/' }, 'bench');
+  }
+  await app.close();
+}
+
+/**
+ * Rows as the ingest would have left them. `hot`: that share of all is on one key. `behind`: so many stand behind a
+ * dead letter's hold. `slow`: so many wait for a call outside. `history`: so many finished ones beside.
+ */
+export async function seed({ url, messages, hot = 0, behind = 0, slow = 0, history = 0 }) {
+  const { laneOf } = await service('lanes/lane-of.js');
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  const keys = Array.from({ length: KEYS }, (_, index) => keyOf(index));
+  const lanes = keys.map((key) => laneOf(key, 256));
+  const payload = `json_build_object('n', i, 'text', '${TEXT}')`;
+  const columns = '(id, source, type, key, lane, payload)';
+  if (history) {
+    await pool.query('ALTER TABLE inbox SET (autovacuum_enabled = off)');
+    await pool.query(
+      `INSERT INTO inbox (id, source, type, key, lane, payload, status, attempt, settled_at)
+       SELECT 'h-' || i, 'bench', $3, ($1::text[])[1 + i % ${KEYS}], ($2::int[])[1 + i % ${KEYS}], ${payload},
+              'finished', 1, now() FROM generate_series(1, ${history}) AS i`,
+      [keys, lanes, TYPE],
+    );
+  }
+  if (behind) {
+    const lane = laneOf('poisoned', 256);
+    await pool.query(
+      `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'poisoned', $1, 'infinity', 'dead-letter')`,
+      [lane],
+    );
+    await pool.query(
+      `INSERT INTO inbox ${columns} SELECT 'b-' || i, 'bench', $2, 'poisoned', $1, ${payload}
+       FROM generate_series(1, ${behind}) AS i`,
+      [lane, TYPE],
+    );
+  }
+  for (let n = 0; n < slow; n++) {
+    const key = `slow-${n}`;
+    await pool.query(`INSERT INTO inbox ${columns} VALUES ($1, 'bench', $2, $1, $3, '{}')`, [
+      key,
+      SLOW_TYPE,
+      laneOf(key, 256),
+    ]);
+  }
+  const all = Math.round(messages / (1 - hot));
+  const every = hot ? Math.round(1 / (1 - hot)) : 1;
+  await pool.query(
+    `INSERT INTO inbox ${columns}
+     SELECT 'm-' || i, 'bench', $3,
+            CASE WHEN i % ${every} = 0 THEN ($1::text[])[1 + (i / ${every}) % ${KEYS}] ELSE 'hot' END,
+            CASE WHEN i % ${every} = 0 THEN ($2::int[])[1 + (i / ${every}) % ${KEYS}] ELSE $4::int END, ${payload}
+     FROM generate_series(1, ${all}) AS i`,
+    [keys, lanes, TYPE, laneOf('hot', 256)],
+  );
+  if (history) await pool.query('ALTER TABLE inbox RESET (autovacuum_enabled)');
+  await pool.query('VACUUM ANALYZE');
+  await pool.end();
+}
+
+/** Handles what is there; messages on the hot key are work, but not counted. `sets`: the denormalizer takes whole batches. */
+export async function drain({ url, env = {}, complete = true, sets = false, ...counts }) {
+  const progress = new Progress(counts);
+  const onHandled = (message) => {
+    if (message.key !== 'hot') progress.handled();
+  };
+  const app = await start(url, { ROLES: 'inbox', ...env }, onHandled, sets);
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  const remaining = async () => {
+    const sql = 'SELECT count(*)::int AS n FROM inbox WHERE settled_at IS NULL AND waits IS NULL';
+    return (await pool.query(sql)).rows[0].n;
+  };
+  const result = await progress.over(complete ? remaining : undefined);
+  await Promise.race([app.close(), delay(complete ? 10_000 : 500)]);
+  return result;
+}
+
+/** One replica with its front door open, until it is told to stop. */
+export async function serve({ url, env = {} }) {
+  const app = await start(url, { ROLES: 'api', ...env }, () => undefined);
+  const result = await countCpu(`${await app.listen()}/v1/messages`);
+  await app.close();
+  return result;
+}
+
+async function start(url, env, onHandled, sets = false) {
+  const { createApp } = await service('app.js');
+  const { createLog } = await service('telemetry/logger.js');
+  const log = createLog({ logLevel: 'warn', logFormat: 'json' });
+  return createApp(url, await settings(env), log, [readModel(onHandled, await denormalizer(), sets)]);
+}
+
+async function settings(env) {
+  const { loadSettings } = await service('config/settings.js');
+  return loadSettings({ PORT: '0', HOST: '127.0.0.1', SECRETS_KEYS: SECRETS, ...env });
+}
+
+/** Not a secret: the same for all processes of a run. */
+const SECRETS = `bench=${Buffer.alloc(32, 7).toString('base64')}`;
+
+async function denormalizer() {
+  const { Denormalizer } = await service('contract/denormalizer.js');
+  return Denormalizer;
+}
+
+/** As a read-model author would write it, without decorators because this is plain JavaScript. */
+function readModel(onHandled, Denormalizer, sets = false) {
+  class Counter {
+    async apply(message, tx) {
+      await tx.query(UPSERT, [message.key, message.payload.text]);
+      onHandled(message);
+    }
+  }
+  class CounterOfSets {
+    async applyBatch(messages, tx) {
+      await tx.query(UPSERT_ALL, [
+        messages.map(({ key }) => key),
+        messages.map(({ payload }) => payload.text),
+      ]);
+      for (const message of messages) onHandled(message);
+    }
+  }
+  class Slow {
+    prepare() {
+      return delay(60_000);
+    }
+    async apply() {}
+  }
+  const Counting = sets ? CounterOfSets : Counter;
+  Denormalizer?.({ types: [TYPE] })(Counting);
+  Denormalizer?.({ types: [SLOW_TYPE] })(Slow);
+  class CounterModule {}
+  Module({ providers: Denormalizer ? [Counting, Slow] : [] })(CounterModule);
+  return { entities: [], migrations: [], module: CounterModule };
+}

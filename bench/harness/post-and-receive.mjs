@@ -1,0 +1,59 @@
+import { createServer } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { Pool } from 'undici';
+import { twentyPerSecond } from './latency.mjs';
+import { TEXT, TYPE } from './workload.mjs';
+
+/**
+ * Posts to the service and gets its webhooks: milliseconds from the post to the webhook. In between, in the same process
+ * and at the same pace, the least that any way of doing it costs: one insert that is committed and one HTTP round trip.
+ */
+export async function postAndReceive({ service, database, seconds }) {
+  const waiting = new Map();
+  const server = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { data } = JSON.parse(Buffer.concat(chunks));
+    waiting.get(data.n)?.(performance.now());
+    waiting.delete(data.n);
+    response.writeHead(204).end();
+  });
+  server.listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const own = `http://127.0.0.1:${server.address().port}`;
+  const [toService, toOwn] = [new Pool(service, { connections: 8 }), new Pool(own, { connections: 8 })];
+  const post = async (pool, method, path, body) => {
+    const headers = body === undefined ? {} : { 'content-type': 'application/json' };
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const answer = await pool.request({ path, method, headers, body: text });
+    await answer.body.dump();
+    if (answer.statusCode >= 300) throw new Error(`${method} ${path}: ${answer.statusCode}`);
+  };
+  for (const name of ['first', 'second']) await post(toService, 'DELETE', `/v1/listeners/${name}`);
+  await post(toService, 'PUT', '/v1/listeners/latency', { types: [TYPE], url: `${own}/hook` });
+  const client = new pg.Client({ connectionString: database });
+  await client.connect();
+  await client.query(
+    'CREATE TABLE least (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload json NOT NULL)',
+  );
+
+  const ours = twentyPerSecond(seconds, async (n) => {
+    const startedAt = performance.now();
+    const arrived = new Promise((resolve) => waiting.set(n, resolve));
+    await post(toService, 'POST', '/v1/messages', { type: TYPE, key: `k-${n}`, payload: { n, text: TEXT } });
+    return (await arrived) - startedAt;
+  });
+  await delay(25);
+  const least = twentyPerSecond(seconds, async (n) => {
+    const startedAt = performance.now();
+    const data = { n: `least-${n}`, text: TEXT };
+    await client.query('INSERT INTO least (payload) VALUES ($1)', [JSON.stringify(data)]);
+    await post(toOwn, 'POST', '/least', { data });
+    return performance.now() - startedAt;
+  });
+  const result = { ours: await ours, least: await least };
+  await Promise.all([client.end(), toService.close(), toOwn.close()]);
+  server.closeAllConnections();
+  return result;
+}

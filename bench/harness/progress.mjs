@@ -1,0 +1,45 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/**
+ * Counts what a contender has handled and tells the runner twice: when it is warm (the clock starts there: compilation
+ * and first connections are not what is compared) and when it is over.
+ */
+export class Progress {
+  #handled = 0;
+  #warm;
+  #over;
+  #finish;
+
+  constructor({ warmUp, until, seconds }) {
+    this.warmUp = warmUp;
+    this.until = until;
+    this.seconds = seconds;
+    this.#over = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+  }
+
+  handled(count = 1) {
+    this.#handled += count;
+    if (!this.#warm && this.#handled >= this.warmUp) this.#start();
+    if (this.until !== undefined && this.#handled >= this.until) this.#finish();
+  }
+
+  #start() {
+    this.#warm = { at: performance.now(), cpu: process.cpuUsage(), handled: this.#handled };
+    process.send({ warm: true });
+    if (this.seconds) setTimeout(this.#finish, this.seconds * 1000);
+  }
+
+  /** Waits for the last one, and (if it can be told) until the database agrees. */
+  async over(remaining) {
+    await this.#over;
+    while (remaining && (await remaining()) > 0) await delay(3);
+    const { at, cpu, handled } = this.#warm;
+    const seconds = (performance.now() - at) / 1000;
+    const used = process.cpuUsage(cpu);
+    process.send({ over: true });
+    const messages = this.#handled - handled;
+    return { messages, seconds, rate: messages / seconds, nodeCpu: (used.user + used.system) / 1e6 };
+  }
+}

@@ -1,0 +1,40 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { postgresCpuSeconds } from './cpu.mjs';
+import { service } from './places.mjs';
+
+/**
+ * The PostgreSQL everybody is measured on: the embedded one with its own settings, so fsync and synchronous_commit are
+ * on; a data folder of its own that is gone afterwards. Databases are cloned from seeded templates, so that every
+ * round begins with the same files.
+ */
+export async function startServer() {
+  const { startEmbeddedPostgres } = await service('database/embedded/embedded-postgres.js');
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
+  const server = await startEmbeddedPostgres({ dataDirectory: folder });
+  const admin = new pg.Pool({ connectionString: server.url, max: 2 });
+  admin.on('error', () => undefined);
+  const urlOf = (name) => Object.assign(new URL(server.url), { pathname: `/${name}` }).href;
+  return {
+    admin,
+    urlOf,
+    cpuSeconds: () => postgresCpuSeconds(server.pid),
+    version: async () => (await admin.query('SHOW server_version')).rows[0].server_version,
+    /** An empty database, in place of an older one of that name. */
+    async create(name, template = 'template0') {
+      await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
+      return urlOf(name);
+    },
+    drop: (name) => admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+    /** A checkpoint that falls into one contender's round and not into the other's would decide the comparison. */
+    settle: () => admin.query('CHECKPOINT'),
+    async stop() {
+      await admin.end();
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

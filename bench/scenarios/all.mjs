@@ -1,0 +1,25 @@
+import { history, hotKey, pinnedSnapshot, poisonedKey, slowPrepare } from './beside.mjs';
+import * as ingest from './ingest.mjs';
+import { deliver, latency, manyListeners, slowListener } from './outbox.mjs';
+import * as processing from './process.mjs';
+import { growth, replicas } from './scale.mjs';
+import { endToEnd, ingestBatch } from './whole.mjs';
+
+/** In this order; each is a `{ name, run(context) }` that answers with the lines of `compare`. */
+export const SCENARIOS = [
+  processing,
+  ingest,
+  ingestBatch,
+  hotKey,
+  poisonedKey,
+  slowPrepare,
+  history,
+  pinnedSnapshot,
+  replicas,
+  growth,
+  deliver,
+  latency,
+  slowListener,
+  manyListeners,
+  endToEnd,
+];

@@ -1,0 +1,106 @@
+import pg from 'pg';
+import { drainRounds } from '../harness/rounds.mjs';
+import { compare } from '../harness/verdict.mjs';
+
+/*
+ * Ours against ourselves: the same messages with and without something beside them that must not matter. The rate is
+ * that of the other keys, until 95 % of them are handled: the last ones may share a lane with the trouble and wait.
+ */
+
+const SLUICE = 'contenders/sluice.mjs';
+
+async function pair(context, name, target, plain, troubled, referenceName) {
+  const rows = await drainRounds(context, [
+    { label: 'without', module: SLUICE, ...plain },
+    { label: name, module: SLUICE, ...troubled },
+  ]);
+  const ours = rows.get(name);
+  return [compare({ name, ours, reference: rows.get('without'), referenceName, unit: 'messages/s', target })];
+}
+
+function othersOf(messages) {
+  return { warmUp: messages / 5, until: messages * 0.95, complete: false };
+}
+
+export const hotKey = {
+  name: 'hot-key',
+  run(context) {
+    const messages = context.quick ? 20_000 : 60_000;
+    const drain = othersOf(messages);
+    const plain = { seed: { messages }, drain };
+    const hot = { seed: { messages, hot: 0.9 }, drain };
+    return pair(context, 'hot-key', 0.9, plain, hot, 'without a hot key');
+  },
+};
+
+export const poisonedKey = {
+  name: 'poisoned-key',
+  run(context) {
+    const messages = context.quick ? 20_000 : 60_000;
+    const drain = othersOf(messages);
+    const behind = context.quick ? 50_000 : 500_000;
+    const plain = { seed: { messages }, drain };
+    return pair(
+      context,
+      'poisoned-key',
+      0.9,
+      plain,
+      { seed: { messages, behind }, drain },
+      'without a held key',
+    );
+  },
+};
+
+export const slowPrepare = {
+  name: 'slow-prepare',
+  run(context) {
+    const messages = context.quick ? 20_000 : 60_000;
+    const drain = othersOf(messages);
+    const plain = { seed: { messages }, drain };
+    return pair(
+      context,
+      'slow-prepare',
+      0.9,
+      plain,
+      { seed: { messages, slow: 10 }, drain },
+      'without prepare',
+    );
+  },
+};
+
+export const history = {
+  name: 'history',
+  run(context) {
+    const messages = context.quick ? 20_000 : 60_000;
+    const beside = context.quick ? 500_000 : 5_000_000;
+    const drain = { warmUp: messages / 5, until: messages };
+    const plain = { seed: { messages }, drain };
+    return pair(
+      context,
+      'history',
+      0.9,
+      plain,
+      { seed: { messages, history: beside }, drain },
+      'empty beside',
+    );
+  },
+};
+
+/** The longer it is open, the more dead versions everybody steps over; so by the time, not by the messages. */
+export const pinnedSnapshot = {
+  name: 'pinned-snapshot',
+  run(context) {
+    const seconds = context.quick ? 20 : 60;
+    const messages = seconds * 15_000;
+    const plain = { seed: { messages }, drain: { warmUp: 5_000, seconds, complete: false } };
+    return pair(context, 'pinned-snapshot', 0.7, plain, { ...plain, beside: pin }, 'nothing open elsewhere');
+  },
+};
+
+async function pin(url) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+  await client.query('SELECT count(*) FROM lane');
+  return () => client.end();
+}

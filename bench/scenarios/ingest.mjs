@@ -1,0 +1,77 @@
+import { runVerb } from '../harness/process.mjs';
+import { describe, inTurn } from '../harness/rounds.mjs';
+import { say } from '../harness/say.mjs';
+import { compare } from '../harness/verdict.mjs';
+
+/** Single posts over 64 keep-alive connections, the answer after the commit; every contender behind the same framework. */
+export const name = 'ingest';
+
+const CONNECTIONS = 64;
+const CONTENDERS = [
+  { label: 'Sluice', module: 'contenders/sluice.mjs' },
+  { label: 'empty route', module: 'contenders/empty-route.mjs' },
+  { label: 'graphile-worker', module: 'contenders/graphile-worker.mjs', need: 'newer' },
+  { label: 'pg-boss', module: 'contenders/pg-boss.mjs', need: 'newer' },
+  { label: 'TypeORM', module: 'contenders/typeorm.mjs' },
+];
+
+export async function run(context) {
+  const { server, noise, rounds } = context;
+  const rows = new Map(CONTENDERS.map(({ label }) => [label, []]));
+  for (let round = 1; round <= rounds; round++) {
+    for (const contender of inTurn(CONTENDERS, round)) {
+      await noise.measure();
+      const row = await serveAndLoad(server, contender, context.quick ? 4 : 10);
+      rows.get(contender.label).push(row);
+      say(`    round ${round}/${rounds}  ${contender.label.padEnd(34)} ${describe(row)}`);
+    }
+  }
+  const against = (label, referenceName, target) =>
+    compare({
+      name,
+      ours: rows.get('Sluice'),
+      reference: rows.get(label),
+      referenceName,
+      unit: 'posts/s',
+      target,
+    });
+  return [
+    against('empty route', 'empty Nest + Fastify route', 0.5),
+    against('graphile-worker', `graphile-worker ${context.versions['graphile-worker']} addJob`, 4),
+    against('pg-boss', `pg-boss ${context.versions['pg-boss']} send`, 4),
+    against('TypeORM', 'TypeORM save', undefined),
+  ];
+}
+
+/** One contender's round; `posts`: how they are posted, if not one by one. */
+export async function serveAndLoad(server, { module, need, posts = {} }, seconds) {
+  const url = await server.create('round');
+  await runVerb(module, 'setup', { url }, { need }).result;
+  await server.settle();
+  let serving;
+  const listening = new Promise((resolve, reject) => {
+    const onMessage = (message) => message.url && resolve(message.url);
+    serving = runVerb(module, 'serve', { url }, { need, onMessage });
+    serving.result.catch(reject);
+  });
+  const target = await listening;
+  let before;
+  let after;
+  const onMessage = ({ warm, over }) => {
+    if (warm) before = server.cpuSeconds();
+    if (over) after = server.cpuSeconds();
+    serving.tell(warm ? 'warm' : 'over');
+  };
+  const { path = '', ...how } = posts;
+  const options = { url: target + path, connections: CONNECTIONS, warmUpSeconds: 2, seconds, ...how };
+  const loaded = await runVerb('harness/load.mjs', 'load', options, { onMessage }).result;
+  serving.tell('stop');
+  const { nodeCpu } = await serving.result;
+  await server.drop('round');
+  const { messages } = loaded;
+  return {
+    rate: messages / loaded.seconds,
+    nodeMicros: (nodeCpu / messages) * 1e6,
+    postgresMicros: after === undefined ? undefined : ((after - before) / messages) * 1e6,
+  };
+}

@@ -1,0 +1,119 @@
+import { runVerb } from '../harness/process.mjs';
+import { drainRounds } from '../harness/rounds.mjs';
+import { say } from '../harness/say.mjs';
+import { compare } from '../harness/verdict.mjs';
+import { serveAndLoad } from './ingest.mjs';
+
+const BATCH = 500;
+const CONNECTIONS = 4;
+
+/** Batches over HTTP, the answer after the commit, against COPY of the same rows into the same table. */
+export const ingestBatch = {
+  name: 'ingest-batch',
+  async run(context) {
+    const seconds = context.quick ? 4 : 10;
+    const ours = [];
+    const reference = [];
+    const posts = { path: '/batch', batch: BATCH, connections: CONNECTIONS };
+    const copy = {
+      label: 'COPY',
+      module: 'contenders/copy.mjs',
+      drain: { warmUp: 10_000, seconds, batch: BATCH, connections: CONNECTIONS, complete: false },
+    };
+    for (let round = 1; round <= context.rounds; round++) {
+      const sluice = async () => {
+        await context.noise.measure();
+        const row = await serveAndLoad(context.server, { module: 'contenders/sluice.mjs', posts }, seconds);
+        say(`    round ${round}/${context.rounds}  Sluice ${Math.round(row.rate)}/s`);
+        ours.push(row);
+      };
+      const copying = async () => {
+        const rows = await drainRounds({ ...context, rounds: 1 }, [copy]);
+        reference.push(...rows.get('COPY'));
+      };
+      // Every other round the other way round.
+      for (const turn of round % 2 ? [sluice, copying] : [copying, sluice]) await turn();
+    }
+    return [
+      compare({
+        name: 'ingest-batch',
+        ours,
+        reference,
+        referenceName: `COPY, ${BATCH} rows per commit, ${CONNECTIONS} connections`,
+        unit: 'messages/s',
+        note: 'it parses no JSON, checks nothing, answers no duplicate',
+      }),
+    ];
+  },
+};
+
+/** Post, processed, webhook delivered: one replica with all roles, as fast as it goes; the last third against the first. */
+export const endToEnd = {
+  name: 'end-to-end',
+  async run(context) {
+    const seconds = context.quick ? 15 : 180;
+    const rounds = context.quick ? 2 : 3;
+    const thirds = [];
+    for (let round = 1; round <= rounds; round++) {
+      await context.noise.measure();
+      const row = await sustainOnce(context, seconds);
+      thirds.push(row);
+      say(`    round ${round}/${rounds}  ${row.map(describeThird).join(' · ')}`);
+    }
+    const part = (index) => thirds.map((row) => row[index]);
+    const against = (field, unit, referenceName, target, atMost = false) =>
+      compare({
+        name: 'end-to-end',
+        ours: part(2),
+        reference: part(0),
+        referenceName,
+        unit,
+        field,
+        target,
+        atMost,
+      });
+    return [
+      against('rate', 'messages/s', `its own first third of ${seconds} s`, 0.9),
+      against('tableBytes', 'table bytes per message', 'its own first third'),
+      against('indexBytes', 'index bytes per message', 'its own first third', 1.25, true),
+    ];
+  },
+};
+
+async function sustainOnce({ server }, seconds) {
+  const module = 'contenders/sluice.mjs';
+  const url = await server.create('round');
+  await runVerb(module, 'setup', { url }).result;
+  await server.settle();
+  let serving;
+  const listening = new Promise((resolve, reject) => {
+    const env = { ROLES: 'api,inbox,outbox,upkeep', EGRESS_ALLOW: '127.0.0.0/8' };
+    const onMessage = (message) => message.url && resolve(message.url);
+    serving = runVerb(module, 'serve', { url, env }, { onMessage });
+    serving.result.catch(reject);
+  });
+  const { origin } = new URL(await listening);
+  let before;
+  let after;
+  const onMessage = ({ warm }) => {
+    if (warm) before = server.cpuSeconds();
+    else after = server.cpuSeconds();
+    serving.tell(warm ? 'warm' : 'over');
+  };
+  const options = { service: origin, database: url, seconds };
+  const thirds = await runVerb('harness/sustain.mjs', 'sustain', options, { onMessage }).result;
+  serving.tell('stop');
+  const { nodeCpu } = await serving.result;
+  await server.drop('round');
+  const messages = thirds.reduce((sum, third) => sum + third.messages, 0);
+  // The CPU is that of the whole run: it is not told apart by thirds.
+  const cpu = {
+    nodeMicros: (nodeCpu / messages) * 1e6,
+    postgresMicros: after === undefined ? undefined : ((after - before) / messages) * 1e6,
+  };
+  return thirds.map((third) => ({ ...third, ...cpu }));
+}
+
+function describeThird({ rate, tableBytes, indexBytes }) {
+  return `${Math.round(rate)}/s, +${Math.round(tableBytes)} B tables, +${Math.round(indexBytes)} B indexes per message`;
+}

@@ -1,0 +1,38 @@
+import { checkDeliveries } from './check-deliveries.ts';
+import { checkMessages } from './check-messages.ts';
+import type { History } from './history.ts';
+import { type Violation, violation } from './violation.ts';
+
+/** What is wrong with a history of a run that came to rest. Pure. */
+export function check(history: History): Violation[] {
+  return [...checkMessages(history), ...checkDeliveries(history), ...atRest(history)];
+}
+
+/** Nobody holds a lane; what waits, waits behind a dead letter; no hold is left over. */
+function atRest({ leased, holds, messages, deliveries }: History): Violation[] {
+  const rows = [
+    ...messages.map(({ id, key, lane, status }) => ({ queue: 'inbox', id, key, lane, status })),
+    ...deliveries.map(({ id, key, lane, status }) => ({ queue: 'outbox', id, key, lane, status })),
+  ];
+  const endless = new Set(holds.filter((hold) => hold.endless).map(nameOf));
+  const dead = new Set(rows.filter(({ status }) => status === 'dead').map(nameOf));
+  const waiting = rows.filter(
+    (row) => !ENDED.includes(row.status) && !(row.status === 'held' && endless.has(nameOf(row))),
+  );
+  const leftOver = holds.filter((hold) => !(hold.endless && dead.has(nameOf(hold))));
+  return [
+    ...leased.map(({ queue, lane }) => violation('no lease left', `lane ${lane} of the ${queue} is leased`)),
+    ...waiting.map(({ queue, id, status }) =>
+      violation('nothing stuck', `${id} is ${status} in the ${queue} and nothing moves it`),
+    ),
+    ...leftOver.map(({ queue, key, reason }) =>
+      violation('nothing stuck', `a hold (${reason}) on ${key} is left over in the ${queue}`),
+    ),
+  ];
+}
+
+const ENDED = ['finished', 'dead', 'expired', 'superseded'];
+
+function nameOf({ queue, lane, key }: { queue: string; lane: number; key: string }): string {
+  return `${queue} ${lane} ${key}`;
+}

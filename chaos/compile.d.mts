@@ -1,0 +1,2 @@
+/** Answers with the folder. */
+export function compile(dist?: string): string;

@@ -1,0 +1,29 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { isDatabaseAway } from '../src/database/faults.ts';
+
+/** A way to the database beside everything that is struck; while it is away it waits. */
+export class Beside {
+  private readonly pool: pg.Pool;
+
+  constructor(url: string) {
+    this.pool = new pg.Pool({ connectionString: url, max: 3, application_name: 'sluice chaos' });
+    this.pool.on('error', () => undefined);
+  }
+
+  async query<Row>(sql: string, parameters: unknown[] = []): Promise<Row[]> {
+    for (;;) {
+      try {
+        const { rows } = await this.pool.query(sql, parameters);
+        return rows as Row[];
+      } catch (error) {
+        if (!isDatabaseAway(error)) throw error;
+        await pause(100);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.pool.end();
+  }
+}

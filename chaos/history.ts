@@ -1,0 +1,143 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import type { Trouble } from './chain.ts';
+
+/** What a producer knows of one message it posted. */
+export interface Posted {
+  readonly id: string;
+  readonly type: string;
+  readonly key: string;
+  /** The text of the payload. */
+  readonly payload: string;
+  /** By the answer; unknown: it gave up before it got one. */
+  readonly outcome: 'accepted' | 'refused' | 'unknown';
+  /** It has a due time, and takes its place then. */
+  readonly scheduled: boolean;
+}
+
+/** What a receiver wrote down of one request. */
+export interface Arrival {
+  readonly listener: string;
+  /** Its number among all requests that came. */
+  readonly at: number;
+  readonly atMs: number;
+  /** The `webhook-id`. */
+  readonly delivery: string;
+  /** `yes`, or what the official library says against it. */
+  readonly signed: string;
+  readonly body: string;
+  /** Of CloudEvents. */
+  readonly ce:
+    | { readonly id: string; readonly type: string; readonly key: string; readonly sequence: number }
+    | undefined;
+  readonly answer: string;
+}
+
+export interface MessageRow {
+  readonly position: number;
+  readonly id: string;
+  readonly type: string;
+  readonly key: string;
+  readonly lane: number;
+  readonly payload: (Trouble & { readonly parent?: string }) | null;
+  readonly text: string;
+  readonly status: string;
+  readonly attempt: number;
+  readonly error: string | null;
+  readonly superseded_by: number | null;
+}
+
+export interface DeliveryRow {
+  readonly id: string;
+  readonly listener: string;
+  /** Position in the inbox. */
+  readonly message: number;
+  readonly key: string;
+  readonly lane: number;
+  readonly sequence: number;
+  readonly status: string;
+  readonly attempt: number;
+  readonly error: string | null;
+  /** As `GET /v1/messages/{id}` tells them. */
+  readonly attempts: readonly { readonly attempt: number; readonly error: string | null }[];
+}
+
+/** Everything that was written down, when nothing moves any more. */
+export interface History {
+  readonly posted: readonly Posted[];
+  readonly arrivals: readonly Arrival[];
+  readonly messages: readonly MessageRow[];
+  readonly deliveries: readonly DeliveryRow[];
+  readonly chains: readonly { readonly key: string; readonly n: number; readonly hash: string }[];
+  readonly effects: readonly { readonly id: string; readonly times: number }[];
+  /** Tries and failures of messages that fail, by the database's clock. */
+  readonly deeds: readonly {
+    readonly id: string;
+    readonly what: string;
+    readonly attempt: number;
+    readonly atMs: number;
+  }[];
+  /** Lanes that are still somebody's. */
+  readonly leased: readonly { readonly queue: string; readonly lane: number }[];
+  readonly holds: readonly {
+    readonly queue: string;
+    readonly key: string;
+    readonly lane: number;
+    readonly reason: string;
+    readonly endless: boolean;
+  }[];
+  /** Keys that an operator held and let go. */
+  readonly operated: readonly string[];
+  readonly terms: Terms;
+}
+
+/** What was agreed on. */
+export interface Terms {
+  readonly retriesMs: readonly number[];
+  readonly listeners: readonly {
+    readonly name: string;
+    readonly types: readonly string[];
+    readonly ordered: boolean;
+    readonly format: 'standard' | 'cloudevents';
+    readonly mostAttempts: number;
+  }[];
+}
+
+export interface Queries {
+  query<Row>(sql: string): Promise<Row[]>;
+}
+
+export async function readArrivals(file: string): Promise<Arrival[]> {
+  const arrivals: Arrival[] = [];
+  for await (const line of createInterface({ input: createReadStream(file) }))
+    arrivals.push(JSON.parse(line));
+  return arrivals;
+}
+
+/** What the database holds; deliveries without their attempts, which the API tells. */
+export async function readTables(database: Queries) {
+  return {
+    messages: await database.query<MessageRow>(
+      `SELECT position::int, id, type, key, lane, payload, payload::text AS text, status, attempt, error,
+              superseded_by::int
+       FROM inbox WHERE source <> 'urn:sluice:alerts' ORDER BY position`,
+    ),
+    deliveries: await database.query<Omit<DeliveryRow, 'attempts'>>(
+      `SELECT outbox.id, listener.name AS listener, message::int, key, lane, sequence::int, outbox.status, attempt, error
+       FROM outbox JOIN listener ON listener.number = outbox.listener ORDER BY outbox.position`,
+    ),
+    chains: await database.query<History['chains'][number]>('SELECT * FROM chain'),
+    effects: await database.query<History['effects'][number]>(
+      'SELECT id, count(*)::int AS times FROM effect GROUP BY id',
+    ),
+    deeds: await database.query<History['deeds'][number]>(
+      `SELECT id, what, attempt, extract(epoch FROM at)::float8 * 1000 AS "atMs" FROM deed ORDER BY at`,
+    ),
+    leased: await database.query<History['leased'][number]>(
+      `SELECT queue, lane FROM lane WHERE leased_until > '-infinity' OR token IS NOT NULL`,
+    ),
+    holds: await database.query<History['holds'][number]>(
+      `SELECT queue, key, lane, reason, until = 'infinity' AS endless FROM hold`,
+    ),
+  };
+}

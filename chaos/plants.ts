@@ -1,0 +1,96 @@
+import { createHmac } from 'node:crypto';
+import { Accept } from '../src/inbox/accept.ts';
+import { IngestStore } from '../src/inbox/ingest-store.ts';
+import type { NewMessage } from '../src/inbox/new-message.ts';
+import { GUARDS } from '../src/lanes/guards.ts';
+import { LaneQueue, type LaneRow } from '../src/lanes/lane-queue.ts';
+import type { WebhookRequest } from '../src/outbox/sending/webhook-request.ts';
+import { WebhookSender } from '../src/outbox/sending/webhook-sender.ts';
+import { inOneSnapshot, statementsOf } from '../test/support/lanes.ts';
+
+/** Guards that a replica of a fault run can be made to do without; no setting of the service does this. */
+const PLANTS = {
+  fence: () => {
+    GUARDS.fence = false;
+  },
+  finishCheck: () => {
+    GUARDS.settledCount = false;
+  },
+  /** Lease and claim as one statement. */
+  secondSnapshot: () => onEveryQueue(inOneSnapshot),
+  /** Not a guard: a door before the lanes, for whoever must come too late. An advisory lock closes it. */
+  door: () => onEveryQueue((queue) => alter(queue, 'lease', /FROM lane\s+CROSS JOIN LATERAL/, DOOR)),
+  /** Answers first, stores then. */
+  commitBeforeAnswer: () => {
+    const stored = Accept.prototype.singles;
+    Accept.prototype.singles = async function (messages) {
+      setTimeout(() => void stored.call(this, messages).catch(() => undefined), 20);
+      return messages.map(({ id }) => ({ kind: 'accepted', id, status: 'pending' }));
+    };
+  },
+  /** Done to the database instead: there is nothing to take away here. */
+  dedupe: () => undefined,
+  /** A key takes any lane. */
+  order: () => {
+    const insert = IngestStore.prototype.insert;
+    IngestStore.prototype.insert = function (messages, on) {
+      return insert.call(this, messages.map(inAnyLane), on);
+    };
+  },
+  /** A claim does not look whether a key is held. */
+  hold: () => onEveryQueue((queue) => alter(queue, 'claim', 'hold.key IS NOT NULL AS held', 'false AS held')),
+  signature: () => {
+    const send = WebhookSender.prototype.send;
+    WebhookSender.prototype.send = function (request, options) {
+      return send.call(this, { ...request, headers: request.headers.map(otherSignature(request)) }, options);
+    };
+  },
+} as const;
+
+export type Plant = keyof typeof PLANTS;
+
+export function plant(names: readonly string[]): void {
+  for (const name of names) {
+    if (!(name in PLANTS)) throw new Error(`there is no plant "${name}"`);
+    PLANTS[name as Plant]();
+  }
+}
+
+export const DOOR_NUMBER = 7;
+const DOOR = `FROM (SELECT pg_advisory_xact_lock_shared(${DOOR_NUMBER})) AS door, lane CROSS JOIN LATERAL`;
+
+type Queue = LaneQueue<LaneRow>;
+
+/** Before its first lease: a queue is made by the service, later than this. */
+function onEveryQueue(change: (queue: Queue) => void): void {
+  const prototype = LaneQueue.prototype as unknown as Record<'lease' | 'leaseSuspect', Method>;
+  const changed = new WeakSet<object>();
+  for (const method of ['lease', 'leaseSuspect'] as const) {
+    const original = prototype[method];
+    prototype[method] = function (this: Queue, ...values: never[]) {
+      if (!changed.has(this) && this.name === 'inbox') change(this);
+      changed.add(this);
+      return original.apply(this, values);
+    };
+  }
+}
+
+type Method = (this: Queue, ...values: never[]) => unknown;
+
+function alter(queue: Queue, statement: 'lease' | 'claim', from: string | RegExp, to: string): void {
+  const sql = statementsOf(queue);
+  const changed = sql[statement].replace(from, () => to);
+  if (changed === sql[statement]) throw new Error(`${statement} has no ${from}`);
+  sql[statement] = changed;
+}
+
+function inAnyLane(message: NewMessage): NewMessage {
+  return { ...message, lane: Math.floor(Math.random() * 256) };
+}
+
+function otherSignature({ headers, body }: WebhookRequest) {
+  return (value: string, index: number) =>
+    headers[index - 1] === 'webhook-signature'
+      ? `v1,${createHmac('sha256', 'another').update(body).digest('base64')}`
+      : value;
+}

@@ -1,0 +1,19 @@
+/** Points of the pipeline at which a replica can be killed or frozen, in the order a message comes to them. */
+export const POINTS = [
+  'ingest: not stored yet',
+  'ingest: stored, not answered yet',
+  'inbox: leased',
+  'inbox: claimed, not applied yet',
+  'inbox: applied, not finished yet',
+  'inbox: finished, not committed yet',
+  'inbox: committed',
+  'inbox: failed, not written yet',
+  'inbox: failure written',
+  'outbox: leased',
+  'outbox: not sent yet',
+  'outbox: answered, not written yet',
+  'outbox: written, not committed yet',
+  'outbox: committed',
+] as const;
+
+export type Point = (typeof POINTS)[number];

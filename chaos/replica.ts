@@ -1,0 +1,26 @@
+import 'reflect-metadata';
+import { duration } from '../src/config/setting.ts';
+import { SETTINGS } from '../src/config/settings.schema.ts';
+import type { ReadModel } from '../src/contract/read-model.ts';
+import { READ_MODELS } from '../src/read-models/read-models.module.ts';
+import { chain } from './chain.ts';
+
+/*
+ * The service as it is built, started by its own main, with three differences: its read model is the chain, OUTBOX_LEASE may
+ * be so short that a run can wait for its end, and its methods stop at points when they are told to. The guards named in
+ * CHAOS_WITHOUT are taken away.
+ */
+const { CHAOS_WITHOUT = '', CHAOS_PREVIOUS } = process.env;
+(READ_MODELS as ReadModel[]).splice(0, READ_MODELS.length, chain);
+Object.assign(SETTINGS.OUTBOX_LEASE, duration({ min: '1s', max: '10m', default: '60s', about: '' }));
+// Another version may have other methods.
+if (!CHAOS_PREVIOUS) {
+  const { placePoints } = await import('./points.ts');
+  placePoints();
+}
+if (CHAOS_WITHOUT) {
+  const { plant } = await import('./plants.ts');
+  plant(CHAOS_WITHOUT.split(','));
+}
+process.once('disconnect', () => process.exit(1));
+await import('../src/main.ts');

@@ -1,0 +1,66 @@
+// What `npm start` and `npm test` need before they can begin, with nothing but Node: packages and a build.
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** Runs one command in the project's folder; a failure ends the process with its exit code. */
+export function run(command, args, options = {}) {
+  const result = spawnSync(command, args, {
+    cwd: root,
+    stdio: 'inherit',
+    shell: process.platform === 'win32',
+    ...options,
+  });
+  if (result.error) throw result.error;
+  if (result.status !== 0) process.exit(result.status ?? 1);
+}
+
+export function checkNode() {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (major > 20 || (major === 20 && minor >= 19)) return;
+  console.error(`sluice: Node ${process.versions.node} is too old; 20.19 or newer is needed`);
+  process.exit(1);
+}
+
+/** `npm ci` only when the installed packages are not those of the lock file: works offline once installed. */
+export function install() {
+  if (installed()) return;
+  console.log('installing packages (npm ci) …');
+  run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']);
+}
+
+function installed() {
+  const wanted = packages('package-lock.json');
+  const there = packages('node_modules/.package-lock.json');
+  if (!wanted || !there) return false;
+  return Object.entries(wanted).every(
+    ([path, entry]) => path === '' || entry.optional || there[path]?.version === entry.version,
+  );
+}
+
+function packages(path) {
+  try {
+    return JSON.parse(readFileSync(join(root, path), 'utf8')).packages;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Compiles only when a source is newer than the last build; says so to `tell`. */
+export function build(tell = console.log) {
+  const builtAt = newest(join(root, 'dist'));
+  const sources = ['src', 'migrations', 'tsconfig.json', 'tsconfig.build.json', 'package-lock.json'];
+  if (builtAt > Math.max(...sources.map((path) => newest(join(root, path))))) return;
+  tell('building …');
+  run('npm', ['run', '--silent', 'build'], { stdio: ['ignore', 2, 2] });
+}
+
+function newest(path) {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat) return 0;
+  if (!stat.isDirectory()) return stat.mtimeMs;
+  return Math.max(0, ...readdirSync(path).map((name) => newest(join(path, name))));
+}

@@ -1,0 +1,11 @@
+// `npm test`: everything that must hold, from a fresh clone. Arguments go to jest.
+import { checkNode, install, run } from './ready.mjs';
+
+checkNode();
+install();
+for (const step of ['lock', 'lint', 'types', 'boundaries', 'unused', 'build']) {
+  console.log(`\n— ${step}`);
+  run('npm', ['run', '--silent', step]);
+}
+console.log('\n— tests');
+run('npm', ['run', '--silent', 'jest', '--', ...process.argv.slice(2)]);

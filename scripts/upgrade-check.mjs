@@ -1,0 +1,280 @@
+// `npm run upgrade-check [-- --from <ref>]`: an earlier version and this one, side by side on this one's schema.
+// Exit code 0: they get along. 1: they do not. 2: it could not be tried, and the line says why.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { build, checkNode, install, root } from './ready.mjs';
+
+const KEY = 'sk_upgrade_0123456789abcdefghij';
+const TYPE = 'urn:ekp:events/candidate-applied';
+const MESSAGES = 20;
+const PATIENCE_MS = 60_000;
+
+const { values } = parseArgs({ options: { from: { type: 'string' } } });
+const room = mkdtempSync(join(tmpdir(), 'sluice-upgrade-'));
+const children = new Set();
+let tree;
+let postgres;
+let receiver;
+try {
+  process.exitCode = await check();
+} catch (error) {
+  say(`FAILED: ${error.message}`);
+  process.exitCode = 1;
+} finally {
+  for (const child of children) child.kill('SIGKILL');
+  receiver?.close();
+  await postgres?.stop();
+  if (tree) git('worktree', 'remove', '--force', tree);
+  rmSync(room, { recursive: true, force: true, maxRetries: 5 });
+}
+
+async function check() {
+  const from = earlier(values.from);
+  if (from.skipped) {
+    say(`not tried: ${from.skipped}`);
+    return 2;
+  }
+  checkNode();
+  install();
+  build(say);
+  say(`building ${from.name} …`);
+  const before = checkOut(from.commit);
+  const now = join(root, 'dist');
+  postgres = await startPostgres(now);
+  receiver = await startReceiver();
+
+  say(`${from.name} makes its schema and leaves messages behind; this version migrates`);
+  await migrate(before);
+  const left = await withReplicas([[before, 'api']], async ([old]) => {
+    await putListener(old);
+    return post(old, 'left-behind');
+  });
+  await migrate(now);
+  await together(`${from.name} takes in, this version processes and delivers`, left, [
+    [before, 'api'],
+    [now, 'api,inbox,outbox,upkeep'],
+  ]);
+  await together(
+    `this version takes in, ${from.name} processes and delivers`,
+    [],
+    [
+      [now, 'api'],
+      [before, 'api,inbox,outbox,upkeep'],
+    ],
+  );
+  await together(
+    'both do everything',
+    [],
+    [
+      [before, 'api,inbox,outbox,upkeep'],
+      [now, 'api,inbox,outbox,upkeep'],
+    ],
+  );
+  await together(
+    `rolled back: ${from.name} alone on this version's schema`,
+    [],
+    [[before, 'api,inbox,outbox,upkeep']],
+  );
+  say(`${from.name} and this version get along`);
+  return 0;
+}
+
+/** The version to try: the one named, else the last commit but one that changed what is shipped. */
+function earlier(ref) {
+  const commits = ref
+    ? git('rev-parse', '--verify', '--quiet', `${ref}^{commit}`)
+    : git('log', '-2', '--format=%H', '--', 'src', 'migrations');
+  const commit = commits.stdout?.trim().split('\n')[ref ? 0 : 1];
+  if (!commit)
+    return {
+      skipped: ref ? `git knows no "${ref}"` : 'the history has no earlier version; name one with --from',
+    };
+  const edited = git(
+    'diff',
+    '--name-only',
+    '--diff-filter=MDR',
+    commit,
+    '--',
+    'migrations',
+    'src/read-models/*/migrations/*',
+  );
+  const names = edited.stdout.trim().replaceAll('\n', ', ');
+  if (names)
+    return {
+      skipped: `a migration was edited since ${commit.slice(0, 7)}, which is allowed only before the first release: ${names}`,
+    };
+  return { commit, name: ref ?? commit.slice(0, 7) };
+}
+
+/** Its sources in a folder of their own, with the packages of this version: nothing is fetched. */
+function checkOut(commit) {
+  tree = join(room, 'tree');
+  if (git('worktree', 'add', '--detach', tree, commit).status !== 0)
+    throw new Error(`cannot check out ${commit}`);
+  symlinkSync(join(root, 'node_modules'), join(tree, 'node_modules'));
+  const built = spawnSync(process.execPath, [join(root, 'node_modules/@nestjs/cli/bin/nest.js'), 'build'], {
+    cwd: tree,
+    encoding: 'utf8',
+  });
+  if (!existsSync(join(tree, 'dist/src/main.js')))
+    throw new Error(`${commit} cannot be built:\n${built.stdout}${built.stderr}`);
+  return join(tree, 'dist');
+}
+
+async function together(what, left, replicas) {
+  say(what);
+  const done = await withReplicas(replicas, async (urls) => {
+    const ids = [...left];
+    for (const url of urls) ids.push(...(await post(url, `${what} ${url}`)));
+    await settled(urls[0], ids);
+    return ids;
+  });
+  say(`  ${done.length} messages processed and delivered`);
+}
+
+/** Every message finished, and every one delivered. */
+async function settled(url, ids) {
+  const until = Date.now() + PATIENCE_MS;
+  const open = new Set(ids);
+  while (open.size > 0) {
+    for (const id of open) {
+      const { status, deliveries } = await call(url, 'GET', `/v1/messages/${encodeURIComponent(id)}`);
+      if (status === 'dead') throw new Error(`${id} became a dead letter`);
+      if (status === 'finished' && deliveries.length === 1 && deliveries[0].status === 'finished')
+        open.delete(id);
+    }
+    if (Date.now() > until)
+      throw new Error(`${open.size} messages were not processed and delivered, such as ${[...open][0]}`);
+    await pause(50);
+  }
+  const missing = ids.filter((id) => !receiver.received.has(id));
+  if (missing.length) throw new Error(`${missing.length} messages did not arrive, such as ${missing[0]}`);
+}
+
+async function post(url, name) {
+  const ids = Array.from({ length: MESSAGES }, (_, n) => `${name} ${n}`);
+  for (const [n, id] of ids.entries()) {
+    await call(url, 'POST', '/v1/messages', {
+      id,
+      type: TYPE,
+      key: `key-${n % 4}`,
+      payload: { candidateId: id, name: 'Ada', vacancyId: 'v' },
+    });
+  }
+  return ids;
+}
+
+async function putListener(url) {
+  await call(url, 'PUT', '/v1/listeners/upgrade', { mode: 'webhook', types: ['urn:*'], url: receiver.url });
+}
+
+async function call(url, method, path, body) {
+  const response = await fetch(url + path, {
+    method,
+    headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+  return response.json();
+}
+
+/** Started one after the other, stopped together; each must end with 0. */
+async function withReplicas(replicas, work) {
+  const started = [];
+  for (const [dist, roles] of replicas) started.push(await startReplica(dist, roles));
+  const result = await work(started.map(({ url }) => url));
+  for (const { child } of started) child.kill('SIGTERM');
+  for (const { ended, roles } of started) {
+    const code = await ended;
+    if (code !== 0) throw new Error(`a replica (${roles}) ended with ${code}`);
+  }
+  return result;
+}
+
+async function startReplica(dist, roles) {
+  const child = run(join(dist, 'src/main.js'), { ROLES: roles, PORT: '0', MIGRATIONS: 'off' });
+  const ended = once(child, 'close').then(([code, signal]) => code ?? signal);
+  let output = '';
+  const url = await new Promise((resolve, reject) => {
+    child.stdout.on('data', (text) => {
+      output += text;
+      const found = /Sluice is serving\s+(http\S+)/.exec(output);
+      if (found) resolve(found[1]);
+    });
+    void ended.then((code) =>
+      reject(new Error(`a replica (${roles}) did not start (${code}):\n${output}${child.said}`)),
+    );
+  });
+  return { child, ended, url, roles };
+}
+
+async function migrate(dist) {
+  const child = run(join(dist, 'src/migrate.js'), {});
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new Error(`the migration failed:\n${child.said}`);
+}
+
+function run(program, settings) {
+  const child = spawn(process.execPath, [program], {
+    cwd: room,
+    env: {
+      PATH: process.env.PATH,
+      DATABASE_URL: postgres.url,
+      API_KEYS: `upgrade=admin:${KEY}`,
+      HOST: '127.0.0.1',
+      EGRESS_ALLOW: '127.0.0.0/8',
+      SECRETS_KEYS: `k1=${Buffer.alloc(32, 1).toString('base64')}`,
+      LOG_FORMAT: 'json',
+      LOG_LEVEL: 'warn',
+      ...settings,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  child.said = '';
+  child.stdout.setEncoding('utf8');
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (text) => {
+      child.said += text;
+    });
+  children.add(child);
+  child.once('close', () => children.delete(child));
+  return child;
+}
+
+async function startPostgres(dist) {
+  const path = join(dist, 'src/database/embedded/embedded-postgres.js');
+  const { startEmbeddedPostgres } = await import(pathToFileURL(path));
+  return startEmbeddedPostgres({ dataDirectory: join(room, 'data'), log: () => undefined });
+}
+
+async function startReceiver() {
+  const received = new Set();
+  const server = createServer(async (request, response) => {
+    let text = '';
+    for await (const chunk of request) text += chunk;
+    received.add(JSON.parse(text).data.candidateId);
+    response.writeHead(204).end();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const close = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { url: `http://127.0.0.1:${server.address().port}/`, received, close };
+}
+
+function git(...args) {
+  return spawnSync('git', args, { cwd: root, encoding: 'utf8' });
+}
+
+function say(line) {
+  process.stderr.write(`upgrade-check: ${line}\n`);
+}

@@ -1,0 +1,44 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { ClockModule } from './clock/clock.module.ts';
+import { ConfigModule } from './config/config.module.ts';
+import type { Settings } from './config/settings.ts';
+import type { ReadModel } from './contract/read-model.ts';
+import { DatabaseModule } from './database/database.module.ts';
+import { HttpModule } from './http/http.module.ts';
+import { InboxModule } from './inbox/inbox.module.ts';
+import { LanesModule } from './lanes/lanes.module.ts';
+import { ListenersModule } from './listeners/listeners.module.ts';
+import { OutboxModule } from './outbox/outbox.module.ts';
+import { ReadModelsModule } from './read-models/read-models.module.ts';
+import { schemaOf } from './schema.ts';
+import type { Log } from './telemetry/logger.ts';
+import { TelemetryModule } from './telemetry/telemetry.module.ts';
+import { UpkeepModule } from './upkeep/upkeep.module.ts';
+
+/** The map: foundations first, then the modules in the order a message meets them. */
+@Module({})
+export class AppModule {
+  static with(
+    databaseUrl: string,
+    settings: Settings,
+    log: Log,
+    readModels: readonly ReadModel[],
+  ): DynamicModule {
+    return {
+      module: AppModule,
+      imports: [
+        ConfigModule.with(settings),
+        TelemetryModule.with(log),
+        ClockModule,
+        DatabaseModule.with(databaseUrl, settings, schemaOf(readModels)),
+        HttpModule,
+        LanesModule,
+        ListenersModule,
+        InboxModule,
+        OutboxModule,
+        ReadModelsModule.with(readModels),
+        UpkeepModule,
+      ],
+    };
+  }
+}

@@ -1,0 +1,67 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { NestFactory } from '@nestjs/core';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { AppModule } from './app.module.ts';
+import type { Settings } from './config/settings.ts';
+import type { ReadModel } from './contract/read-model.ts';
+import { HttpMetrics } from './http/http-metrics.ts';
+import { ApiKeys } from './http/keys/api-keys.ts';
+import { OpenApi } from './http/openapi.ts';
+import { ProblemFilter } from './http/problem-filter.ts';
+import type { Route } from './http/routes.ts';
+import { Server } from './http/server.ts';
+import { READ_MODELS } from './read-models/read-models.module.ts';
+import type { Log } from './telemetry/logger.ts';
+import { NestLog } from './telemetry/nest-log.ts';
+import { Readiness } from './upkeep/health/readiness.ts';
+
+export interface App {
+  readonly nest: NestFastifyApplication;
+  readonly routes: readonly Route[];
+  /** Starts to listen; answers with the URL. */
+  listen(): Promise<string>;
+  /** Answers for DRAIN_GRACE as not ready, then drains, then closes. */
+  close(): Promise<void>;
+}
+
+/** One replica on a migrated database: everything but the database server and the signals. */
+export async function createApp(
+  databaseUrl: string,
+  settings: Settings,
+  log: Log,
+  readModels: readonly ReadModel[] = READ_MODELS,
+): Promise<App> {
+  const server = new Server(settings, log);
+  const nest = await NestFactory.create<NestFastifyApplication>(
+    AppModule.with(databaseUrl, settings, log, readModels),
+    server.adapter,
+    { logger: new NestLog(log), bodyParser: false, abortOnError: false, forceCloseConnections: false },
+  );
+  nest.useGlobalFilters(new ProblemFilter(server));
+  server.guardWith(nest.get(ApiKeys));
+  server.measureWith(nest.get(HttpMetrics));
+  nest.get(OpenApi).describe(nest);
+  try {
+    await nest.init();
+  } catch (error) {
+    await nest.close();
+    throw error;
+  }
+  const readiness = nest.get(Readiness);
+
+  return {
+    nest,
+    routes: server.routes.routes,
+    async listen() {
+      await nest.listen(settings.port, settings.host!);
+      readiness.status = 'ready';
+      return nest.getUrl();
+    },
+    async close() {
+      readiness.status = 'draining';
+      server.partWithCallers();
+      if (settings.drainGrace > 0) await pause(settings.drainGrace);
+      await nest.close();
+    },
+  };
+}

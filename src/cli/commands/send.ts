@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Api } from '../api.ts';
+import type { Arguments, Command } from '../command.ts';
+import { EXIT, usageFault } from '../faults.ts';
+
+const RETRIES = 5;
+const LOOK_EVERY_MS = 100;
+const ENDED: readonly string[] = ['finished', 'dead', 'expired', 'superseded', 'discarded'];
+
+export function sendFrom(stdin: Readable): Command {
+  return {
+    name: 'send',
+    summary: 'Post a message.',
+    usages: [`<type> <payload as JSON>`, '<type> @<file>', '<type> -'],
+    options: {
+      key: {
+        type: 'string',
+        about: 'What keeps order: messages of one key are processed one after the other.',
+      },
+      id: { type: 'string', about: 'The same id twice is one message. Default: a new one.' },
+      header: { type: 'string', value: 'name=value', multiple: true, about: 'A header of the message.' },
+      due: { type: 'string', value: 'time', about: 'Not before; RFC 3339.' },
+      expires: { type: 'string', value: 'time', about: 'Not after; RFC 3339.' },
+      wait: {
+        type: 'string',
+        value: 'seconds',
+        about: 'Wait for its end; anything but finished is exit code 1.',
+      },
+    },
+    async run(args, { api, output }) {
+      const [type, given, ...more] = args.positionals;
+      if (type === undefined || given === undefined || more.length > 0)
+        throw usageFault('say what to send: sluice send <type> <payload as JSON>');
+      const waitMs = waitOf(args);
+      const body = bodyOf(args, type, await payloadOf(given, stdin));
+      // With an id of our own a repeat is safe: it is stored once.
+      const sent = await api.call('POST', '/v1/messages', { body, retries: RETRIES });
+      const answer = waitMs === undefined ? sent.body : await ended(api, sent.body, waitMs);
+      output.answer(
+        answer,
+        () => `${answer.id} ${answer.status}${answer.duplicate ? ' (sent before)' : ''}\n`,
+      );
+      return waitMs === undefined || answer.status === 'finished' ? EXIT.ok : EXIT.refused;
+    },
+  };
+}
+
+/** The payload goes as the text it is: read and written again, a large number would be another one. */
+function bodyOf(args: Arguments, type: string, payload: string): string {
+  const rest = {
+    type,
+    id: args.text('id') ?? randomUUID(),
+    key: args.text('key'),
+    headers: headersOf(args.texts('header')),
+    dueAt: args.text('due'),
+    expiresAt: args.text('expires'),
+  };
+  return `${JSON.stringify(rest).slice(0, -1)},"payload":${payload}}`;
+}
+
+async function payloadOf(given: string, stdin: Readable): Promise<string> {
+  const text =
+    given === '-' ? await textOf(stdin) : given.startsWith('@') ? await fileOf(given.slice(1)) : given;
+  try {
+    JSON.parse(text);
+    return text;
+  } catch (error) {
+    throw usageFault(`the payload is not JSON (${(error as Error).message}); a text needs quotes: '"text"'`);
+  }
+}
+
+async function fileOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    throw usageFault(`cannot read ${path} (${(error as { code?: string }).code})`);
+  }
+}
+
+function headersOf(given: readonly string[]): Record<string, string> | undefined {
+  if (given.length === 0) return undefined;
+  return Object.fromEntries(
+    given.map((one) => {
+      const at = one.indexOf('=');
+      if (at < 1) throw usageFault(`--header ${one} is not name=value`);
+      return [one.slice(0, at), one.slice(at + 1)];
+    }),
+  );
+}
+
+function waitOf(args: Arguments): number | undefined {
+  const text = args.text('wait');
+  if (text === undefined) return undefined;
+  const seconds = Number(text.replace(/s$/, ''));
+  if (!(seconds >= 0)) throw usageFault(`--wait ${text} is not a number of seconds`);
+  return seconds * 1_000;
+}
+
+async function ended(api: Api, sent: { id: string; status: string }, waitMs: number) {
+  const until = Date.now() + waitMs;
+  for (;;) {
+    const { body } = await api.get(`/v1/messages/${encodeURIComponent(sent.id)}`);
+    if (ENDED.includes(body.status) || Date.now() > until)
+      return { ...sent, status: body.status, error: body.error };
+    await pause(LOOK_EVERY_MS);
+  }
+}

@@ -1,0 +1,117 @@
+import type { Log } from '../telemetry/logger.ts';
+
+/** What a pass found: more to do now, nothing for the moment, or nothing until a known time. */
+export type Next = 'again' | 'idle' | { readonly afterMs: number };
+
+export interface LoopOptions {
+  /** How long to rest when a pass found nothing and nobody wakes the loop. */
+  readonly idleMs: number;
+  readonly log: Log;
+}
+
+const SHORTEST_BACKOFF_MS = 100;
+const LONGEST_BACKOFF_MS = 5_000;
+
+/**
+ * The one shape of every background job: a pass, then a rest, then the next pass; never two at once.
+ * `wake` cuts the rest short; a wake during a pass makes the next pass follow at once. A pass that throws is
+ * logged and tried again with growing, jittered rests. `stop` lets the pass in flight end.
+ */
+export class Loop {
+  /** When the last pass ended, well or badly, or got on with its work: a loop that stands still is what /livez looks for. */
+  lastCycleAt = Date.now();
+  /** When the last pass ended well. */
+  lastProgressAt = Date.now();
+  private running: Promise<void> | undefined;
+  private readonly stopping = new AbortController();
+  private woken = false;
+  private cutRest: (() => void) | undefined;
+  private failures = 0;
+
+  constructor(
+    readonly name: string,
+    private readonly pass: (signal: AbortSignal, progressed: () => void) => Promise<Next>,
+    private readonly options: LoopOptions,
+  ) {}
+
+  get isRunning(): boolean {
+    return this.running !== undefined && !this.stopping.signal.aborted;
+  }
+
+  /** Between two passes, and nothing but the time or a wake ends it. */
+  get isResting(): boolean {
+    return this.cutRest !== undefined;
+  }
+
+  start(): void {
+    this.lastCycleAt = Date.now();
+    this.lastProgressAt = this.lastCycleAt;
+    this.running ??= this.run();
+  }
+
+  wake(): void {
+    this.woken = true;
+    this.cutRest?.();
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    this.cutRest?.();
+    await this.running;
+  }
+
+  private async run(): Promise<void> {
+    while (!this.stopping.signal.aborted) {
+      this.woken = false;
+      const restMs = await this.cycle();
+      this.lastCycleAt = Date.now();
+      if (restMs > 0) await this.rest(restMs);
+    }
+  }
+
+  private async cycle(): Promise<number> {
+    try {
+      const next = await this.pass(this.stopping.signal, () => this.progressed());
+      this.failures = 0;
+      this.progressed();
+      if (next === 'again') return 0;
+      return next === 'idle' ? this.options.idleMs : next.afterMs;
+    } catch (error) {
+      this.failures += 1;
+      const backoffMs = this.backoffMs();
+      this.options.log.error(
+        { event: 'loop.failed', loop: this.name, failures: this.failures, retryInMs: backoffMs, error },
+        'a pass of a loop failed; it is tried again',
+      );
+      return backoffMs;
+    }
+  }
+
+  /** A pass that takes its time but gets on with it does not stand still. */
+  private progressed(): void {
+    this.lastCycleAt = Date.now();
+    this.lastProgressAt = this.lastCycleAt;
+  }
+
+  private backoffMs(): number {
+    const full = Math.min(LONGEST_BACKOFF_MS, SHORTEST_BACKOFF_MS * 2 ** Math.min(this.failures - 1, 10));
+    return Math.round(full * (0.5 + Math.random() / 2));
+  }
+
+  private rest(ms: number): Promise<void> {
+    // After a failure a wake must not turn the back-off into a busy loop.
+    if (this.stopping.signal.aborted || (this.woken && this.failures === 0)) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(done, ms);
+      const loop = this;
+      function done() {
+        clearTimeout(timer);
+        loop.cutRest = undefined;
+        resolve();
+      }
+      this.cutRest = () => {
+        if (this.failures === 0 || this.stopping.signal.aborted) done();
+      };
+    });
+  }
+}

@@ -1,0 +1,21 @@
+/** From how many dead letters on an alert is raised, in ascending order; of a queue, or of all others. */
+export interface AlertThresholds {
+  /** `inbox`, or the name of a listener; undefined: every other queue. */
+  readonly queue: string | undefined;
+  readonly thresholds: readonly number[];
+}
+
+export const DEAD_LETTER_ALERTS_FORM =
+  'thresholds, then those of single queues: `1+5,inbox=1,billing=10+100`';
+
+export function parseDeadLetterAlerts(raw: string): readonly AlertThresholds[] | undefined {
+  const parts = raw.split(',').map((part) => {
+    const match = /^(?:([A-Za-z0-9][A-Za-z0-9_.-]{0,62})=)?(\d{1,6}(?:\+\d{1,6})*)$/.exec(part.trim());
+    if (!match) return undefined;
+    const thresholds = match[2]!.split('+').map(Number);
+    const ascending = thresholds.every((one, index) => one > (thresholds[index - 1] ?? 0));
+    return ascending ? { queue: match[1], thresholds } : undefined;
+  });
+  const queues = new Set(parts.map((part) => part?.queue));
+  return parts.every((part) => part !== undefined) && queues.size === parts.length ? parts : undefined;
+}

@@ -1,0 +1,11 @@
+import type { Setting } from './setting.ts';
+import { SETTINGS } from './settings.schema.ts';
+
+/** The README's table of settings, generated so that it cannot lie. */
+export function settingsTable(): string {
+  const rows = Object.entries<Setting<unknown>>(SETTINGS).map(
+    ([name, { default: byDefault, allowed, about }]) =>
+      `| \`${name}\` | ${byDefault === undefined ? '–' : `\`${byDefault}\``} | ${allowed.replaceAll('|', '\\|')} | ${about} |`,
+  );
+  return ['| variable | default | allowed | what it does |', '|---|---|---|---|', ...rows].join('\n');
+}

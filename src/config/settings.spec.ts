@@ -1,0 +1,275 @@
+import { describe, expect, it } from '@jest/globals';
+import { formatDuration, parseDuration } from './duration.ts';
+import { bytes, choice, duration, durations, integer, subset, text, textWithDefault } from './setting.ts';
+import { SETTINGS } from './settings.schema.ts';
+import { isLoopback, loadSettings, SettingsError } from './settings.ts';
+import { settingsTable } from './settings-table.ts';
+
+const about = 'words';
+const KEY = 'sk_abc_0123456789';
+
+describe('a setting', () => {
+  it.each([
+    ['text', text({ about, pattern: /^a/ }), { ' abc ': undefined, abc: 'abc', 'abc ': 'abc', b: undefined }],
+    ['text', textWithDefault({ about, default: 'x' }), { ' abc ': 'abc', ' ': undefined }],
+    [
+      'whole number',
+      integer({ about, min: 2, max: 10, default: 2 }),
+      {
+        2: 2,
+        10: 10,
+        ' 3 ': 3,
+        1: undefined,
+        11: undefined,
+        '2.5': undefined,
+        '1e1': undefined,
+        '0x4': undefined,
+        '-3': undefined,
+        x: undefined,
+      },
+    ],
+    [
+      'duration',
+      duration({ about, min: '1s', max: '1h', default: '2s' }),
+      {
+        '1s': 1_000,
+        '1500ms': 1_500,
+        '1.5s': 1_500,
+        '1h': 3_600_000,
+        '60m': 3_600_000,
+        '999ms': undefined,
+        '2h': undefined,
+        5: undefined,
+        '5 s': undefined,
+        '5S': undefined,
+        '-5s': undefined,
+        '1e3s': undefined,
+      },
+    ],
+    [
+      'durations',
+      durations({ about, default: '1s', most: 3 }),
+      {
+        '1s': [1_000],
+        '1s, 2m': [1_000, 120_000],
+        '1s,,2s': undefined,
+        '1s,2s,3s,4s': undefined,
+        '1s,x': undefined,
+      },
+    ],
+    [
+      'size',
+      bytes({ about, min: '1KiB', max: '1GiB', default: '1MiB' }),
+      {
+        '1KiB': 1_024,
+        '2MiB': 2_097_152,
+        '1GiB': 1_073_741_824,
+        '1024B': 1_024,
+        '1023B': undefined,
+        '2GiB': undefined,
+        '1MB': undefined,
+        1024: undefined,
+        '1kib': undefined,
+      },
+    ],
+    [
+      'choice',
+      choice({ about, of: ['on', 'off'], default: 'on' }),
+      { on: 'on', ' off ': 'off', OFF: undefined, x: undefined },
+    ],
+    [
+      'subset',
+      subset({ about, of: ['a', 'b', 'c'], default: ['a'] }),
+      { a: ['a'], 'c, a': ['a', 'c'], 'a,x': undefined, 'a,a': undefined, ',': undefined },
+    ],
+  ])('of the kind %s takes what is allowed and nothing else', (_kind, setting, cases) => {
+    for (const [raw, value] of Object.entries(cases))
+      expect([raw, setting.parse(raw)]).toStrictEqual([raw, value]);
+  });
+
+  it('whose default is not allowed itself is a fault of ours, found at once', () => {
+    expect(() => integer({ about, min: 5, max: 10, default: 1 })).toThrow('default "1" is not allowed');
+  });
+
+  it.each(Object.entries(SETTINGS))('%s says what it is for and what is allowed', (_name, setting) => {
+    expect(setting.about).toMatch(/[.`)]$/);
+    expect(setting.allowed).not.toBe('');
+  });
+});
+
+describe('a duration', () => {
+  it.each(['250ms', '30s', '90s', '5m', '2h', '7d', '1ms'])('%s is read and written the same', (written) => {
+    expect(formatDuration(parseDuration(written)!)).toBe(written);
+  });
+});
+
+describe('the settings', () => {
+  it('are the documented defaults where the environment says nothing, or an empty text', () => {
+    expect(loadSettings({})).toEqual(loadSettings({ PORT: '', API_KEYS: '', DATABASE_URL: '', HOST: '' }));
+    expect(loadSettings({})).toMatchObject({
+      host: '127.0.0.1',
+      port: 3000,
+      roles: ['api', 'inbox', 'outbox', 'upkeep'],
+      requestTimeout: 15_000,
+      bodyLimit: 1_048_576,
+      databaseUrl: undefined,
+      migrations: 'auto',
+    });
+  });
+
+  it('cannot be changed, however deep', () => {
+    const settings = loadSettings({ API_KEYS: `a=read:${KEY}` }) as unknown as {
+      port: number;
+      roles: string[];
+      apiKeys: { name: string; scopes: string[] }[];
+    };
+    expect(() => (settings.port = 1)).toThrow(TypeError);
+    expect(() => settings.roles.push('x')).toThrow(TypeError);
+    expect(() => (settings.apiKeys[0]!.name = 'x')).toThrow(TypeError);
+    expect(() => settings.apiKeys[0]!.scopes.push('admin')).toThrow(TypeError);
+  });
+
+  it('that are wrong are all told, each in one line with the variable, the value and what is allowed', () => {
+    expect(faults({ PORT: '70000', LOG_LEVEL: 'loud', BODY_LIMIT: '1\n2', REQUEST_TIMEOUT: '5' })).toEqual([
+      'PORT=70000 is not allowed; allowed: whole number, 0 to 65535',
+      'LOG_LEVEL=loud is not allowed; allowed: fatal, error, warn, info, debug, trace',
+      'REQUEST_TIMEOUT=5 is not allowed; allowed: duration, 1s to 5m',
+      'BODY_LIMIT=1\\n2 is not allowed; allowed: size, 1KiB to 16MiB',
+    ]);
+  });
+
+  it('never show a secret that is wrong', () => {
+    const [keys, url, ...more] = faults({ API_KEYS: 'canary', DATABASE_URL: 'mysql://u:canary@h/d' });
+    expect(keys).toMatch(/^API_KEYS=\(hidden\) is not allowed; allowed: `name=scope\+scope:sk_<id>_<secret>/);
+    expect(url).toMatch(/^DATABASE_URL=\(hidden\) is not allowed; allowed: `postgres:\/\//);
+    expect(more).toEqual([]);
+  });
+
+  it.each([
+    ['DATABASE_URI', 'DATABASE_URL'],
+    ['DATABSE_URL', 'DATABASE_URL'],
+    ['LOGLEVEL', 'LOG_LEVEL'],
+    ['API_KEY', 'API_KEYS'],
+    ['MIGRATION', 'MIGRATIONS'],
+  ])('do not hear %s, and say so: did you mean %s?', (written, meant) => {
+    expect(faults({ [written]: 'x' })).toEqual([`${written} is not a setting; did you mean ${meant}?`]);
+  });
+
+  it('let the variables of others alone', () => {
+    const others = [
+      'PATH',
+      'HOME',
+      'HOSTNAME',
+      'NODE_ENV',
+      'NODE_OPTIONS',
+      'PGPASSWORD',
+      'npm_config_port',
+      'TZ',
+      'PORTS',
+      'POST',
+    ];
+    expect(() => loadSettings(Object.fromEntries(others.map((name) => [name, 'x'])))).not.toThrow();
+  });
+
+  it('have a database URL that the driver can take apart', () => {
+    for (const good of [
+      'postgres://u:p@h:5432/d',
+      'postgresql://h/d',
+      'postgres://u:p%40ss@[::1]/d?sslmode=require',
+    ]) {
+      expect(loadSettings({ DATABASE_URL: good }).databaseUrl).toBe(good);
+    }
+    for (const bad of [
+      'postgres://u:p@h:port/d',
+      'postgres://u:p%w@h/d',
+      'postgres://',
+      'h/d',
+      'postgres://h/a b',
+    ]) {
+      expect([bad, faults({ DATABASE_URL: bad }).length]).toEqual([bad, 1]);
+    }
+  });
+
+  it('of retention name types and queues, each once, with a duration', () => {
+    const { retentionTypes, retentionDeadQueues } = loadSettings({
+      RETENTION_TYPES: 'urn:a/*=1d, urn:b=0s',
+      RETENTION_DEAD_QUEUES: 'inbox=14d',
+    });
+    expect(retentionTypes).toEqual([
+      { name: 'urn:a/*', ms: 86_400_000 },
+      { name: 'urn:b', ms: 0 },
+    ]);
+    expect(retentionDeadQueues).toEqual([{ name: 'inbox', ms: 1_209_600_000 }]);
+    for (const bad of ['a', '=1d', 'a=', 'a=1d,', 'a=1d,a=2d', 'a=soon'])
+      expect([bad, faults({ RETENTION_TYPES: bad }).length]).toEqual([bad, 1]);
+  });
+
+  it('of alerts for dead letters are ascending thresholds, of all queues and of single ones', () => {
+    expect(loadSettings({}).deadLetterAlerts).toEqual([{ queue: undefined, thresholds: [1, 5] }]);
+    expect(loadSettings({ DEAD_LETTER_ALERTS: '1+5, billing=10' }).deadLetterAlerts).toEqual([
+      { queue: undefined, thresholds: [1, 5] },
+      { queue: 'billing', thresholds: [10] },
+    ]);
+    for (const bad of ['5+1', '0', '1,2', 'a=1,a=2', 'a', '1+', 'a=-1'])
+      expect([bad, faults({ DEAD_LETTER_ALERTS: bad }).length]).toEqual([bad, 1]);
+  });
+
+  it('of the api keys are a list of names, scopes and keys', () => {
+    expect(loadSettings({ API_KEYS: `a=read:${KEY}, b-1=produce+consume:sk_d_12345678` }).apiKeys).toEqual([
+      { name: 'a', scopes: ['read'], key: KEY },
+      { name: 'b-1', scopes: ['produce', 'consume'], key: 'sk_d_12345678' },
+    ]);
+    for (const bad of [
+      'a',
+      `a=${KEY}`,
+      `a=root:${KEY}`,
+      `a=read+:${KEY}`,
+      'a=read:sk_abc_short',
+      'a=read:abc_0123456789',
+      `=read:${KEY}`,
+      `a=read:${KEY},`,
+      `a=read:${KEY},a=read:sk_d_12345678`,
+      `a=read:${KEY},b=read:sk_abc_another1`,
+    ]) {
+      expect([bad, faults({ API_KEYS: bad }).length]).toEqual([bad, 1]);
+    }
+  });
+});
+
+describe('unsafe together', () => {
+  it.each(['0.0.0.0', '::', '10.0.0.1', 'example.org', '128.0.0.1'])('is no api key on %s', (HOST) => {
+    expect(faults({ HOST })).toEqual([
+      `HOST=${HOST} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
+    ]);
+    expect(loadSettings({ HOST, API_KEYS: `a=read:${KEY}` }).host).toBe(HOST);
+  });
+
+  it.each(['127.0.0.1', '127.8.9.10', '::1', 'localhost'])('is not what %s is: loopback', (HOST) => {
+    expect(isLoopback(HOST)).toBe(true);
+    expect(loadSettings({ HOST }).host).toBe(HOST);
+  });
+
+  it('is nothing that a default makes: with keys the service listens everywhere, without on loopback', () => {
+    expect(loadSettings({ API_KEYS: `a=read:${KEY}` }).host).toBe('0.0.0.0');
+    expect(loadSettings({}).host).toBe('127.0.0.1');
+  });
+});
+
+describe('the table of settings', () => {
+  it('has a row of four cells for each', () => {
+    const [head, , ...rows] = settingsTable().split('\n');
+    expect(head).toBe('| variable | default | allowed | what it does |');
+    expect(rows.map((row) => /^\| `(\w+)` \|/.exec(row)?.[1])).toEqual(Object.keys(SETTINGS));
+    for (const row of rows) expect(row.split(/(?<!\\)\|/)).toHaveLength(6);
+  });
+});
+
+function faults(environment: Record<string, string>): string[] {
+  try {
+    loadSettings(environment);
+  } catch (error) {
+    expect(error).toBeInstanceOf(SettingsError);
+    return (error as Error).message.split('\n');
+  }
+  return [];
+}

@@ -1,0 +1,587 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Pool } from 'pg';
+import { Column, DataSource, Entity, PrimaryColumn } from 'typeorm';
+import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { startTcpProxy, type TcpProxy } from '../../test/support/tcp-proxy.ts';
+import { loadSettings, type Settings } from '../config/settings.ts';
+import { dataSourceOptions } from './data-source-options.ts';
+import { Database } from './database.ts';
+import { codeOf, isConflictOfTransactions, isDatabaseAway } from './faults.ts';
+import { checkServer, DatabaseUnusableError, refuseUnusable } from './server-check.ts';
+import type { Transaction } from './transaction.ts';
+
+@Entity()
+class Note {
+  @PrimaryColumn('int')
+  id: number;
+
+  @Column('text')
+  words: string;
+}
+
+const DEFAULTS = loadSettings({});
+
+let server: TestDatabase;
+let proxy: TcpProxy;
+let dataSource: DataSource;
+let database: Database;
+let idleErrors: Error[];
+
+beforeAll(async () => {
+  server = await createDatabase({ empty: true });
+  await server.query('CREATE TABLE note (id int PRIMARY KEY, words text NOT NULL)');
+  proxy = await startTcpProxy(server.url);
+  dataSource = new DataSource(
+    dataSourceOptions(server.url, DEFAULTS, [{ entities: [Note], migrations: [] }]),
+  );
+  await dataSource.initialize();
+});
+beforeEach(async () => {
+  await server.query('TRUNCATE note');
+  idleErrors = [];
+  database = open();
+});
+afterEach(() => database.close());
+afterAll(async () => {
+  await dataSource.destroy();
+  await proxy.close();
+  await server.drop();
+});
+
+describe('a transaction', () => {
+  it('sends statements that nobody waits for before the first is answered, BEGIN included', async () => {
+    const before = proxy.statements.length;
+
+    const answers = await database.transaction(async (tx) => {
+      proxy.holdAnswers();
+      const all = Array.from({ length: 50 }, (_, n) =>
+        tx.query<{ n: number }>(`SELECT $1::int AS n -- ${n}`, [n]),
+      );
+      await proxy.sent(before + 51);
+      proxy.letAnswers();
+      return Promise.all(all);
+    });
+
+    expect(proxy.statements[before]).toBe('BEGIN');
+    expect(answers.flat().map(({ n }) => n)).toEqual(Array.from({ length: 50 }, (_, n) => n));
+  });
+
+  it('costs two round trips, however many statements it has; awaited singly each costs one', async () => {
+    const together = await roundTrips(async (tx) => {
+      proxy.holdAnswers();
+      const before = proxy.statements.length;
+      const all = Array.from({ length: 50 }, (_, n) => tx.query(`SELECT $1::int -- ${n}`, [1]));
+      await proxy.sent(before + 50);
+      proxy.letAnswers();
+      await Promise.all(all);
+    });
+    const singly = await roundTrips(async (tx) => {
+      for (let n = 0; n < 50; n++) await tx.query('SELECT $1::int', [1]);
+    });
+
+    expect(together).toBe(2);
+    expect(singly).toBeGreaterThanOrEqual(51);
+  });
+
+  it('runs statements in the order in which they were issued', async () => {
+    await server.query('CREATE TABLE arrival (position int GENERATED ALWAYS AS IDENTITY, n int)');
+    await database.transaction(async (tx) => {
+      for (let n = 0; n < 200; n++) void tx.execute('INSERT INTO arrival (n) VALUES ($1)', [n]);
+    });
+
+    const rows = await server.query<{ n: number }>('SELECT n FROM arrival ORDER BY position');
+    expect(rows.map(({ n }) => n)).toEqual(Array.from({ length: 200 }, (_, n) => n));
+  });
+
+  it('keeps what was issued and not awaited', async () => {
+    await database.transaction(async (tx) => void note(tx, 1));
+    expect(await notes()).toEqual([1]);
+  });
+
+  it('keeps nothing when a statement that nobody awaited fails, and the process lives', async () => {
+    const failing = database.transaction(async (tx) => {
+      void note(tx, 1);
+      void note(tx, 1);
+      void note(tx, 2);
+    });
+
+    await expect(failing).rejects.toMatchObject({ code: '23505' });
+    expect(await notes()).toEqual([]);
+    await anEventLoopTurn();
+  });
+
+  it('keeps nothing when the work throws', async () => {
+    const failing = database.transaction(async (tx) => {
+      await note(tx, 1);
+      throw new Error('no');
+    });
+
+    await expect(failing).rejects.toThrow('no');
+    expect(await notes()).toEqual([]);
+  });
+
+  it('never claims to have kept what a swallowed failure undid', async () => {
+    const swallowing = database.transaction(async (tx) => {
+      await note(tx, 1);
+      await tx.manager.query('SELECT 1/0').catch(() => undefined);
+    });
+
+    await expect(swallowing).rejects.toThrow('nothing was kept');
+    expect(await notes()).toEqual([]);
+  });
+
+  it('gives its healthy connection back after a failure', async () => {
+    const pid = await database.transaction(backendOf);
+    await expect(database.transaction((tx) => tx.query('SELECT 1/0'))).rejects.toMatchObject({
+      code: '22012',
+    });
+    expect(await database.transaction(backendOf)).toBe(pid);
+  });
+
+  it('sends nothing once it is over: not for a branch that runs on, nor for its manager', async () => {
+    let itIsOver!: () => void;
+    const over = new Promise<void>((resolve) => {
+      itIsOver = resolve;
+    });
+    const late: Promise<unknown>[] = [];
+    const branch = async (write: () => Promise<unknown>) => {
+      await over;
+      await write();
+    };
+    const failing = database.transaction(async (tx) => {
+      late.push(branch(() => note(tx, 1)));
+      late.push(branch(() => tx.manager.insert(Note, { id: 2, words: 'late' })));
+      throw new Error('no');
+    });
+    await expect(failing).rejects.toThrow('no');
+    itIsOver();
+
+    const outcomes = await Promise.allSettled(late);
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(await notes()).toEqual([]);
+  });
+
+  it('lends TypeORM its own connection: entities are part of it', async () => {
+    await database.transaction(async (tx) => {
+      await tx.manager.insert(Note, { id: 1, words: 'by entity' });
+      expect(await tx.query('SELECT words FROM note')).toEqual([{ words: 'by entity' }]);
+      expect(await tx.manager.find(Note)).toEqual([{ id: 1, words: 'by entity' }]);
+      expect(await notes()).toEqual([]);
+    });
+    expect(await notes()).toEqual([1]);
+
+    const failing = database.transaction(async (tx) => {
+      await tx.manager.save(Object.assign(new Note(), { id: 2, words: 'undone' }));
+      throw new Error('no');
+    });
+    await expect(failing).rejects.toThrow('no');
+    expect(await notes()).toEqual([1]);
+  });
+
+  it('makes a savepoint of a transaction inside it, never a COMMIT', async () => {
+    await database.transaction(async (tx) => {
+      await tx.manager.transaction((inner) => inner.insert(Note, { id: 1, words: 'inner' }));
+      expect(await notes()).toEqual([]);
+      const failing = tx.manager.transaction(async (inner) => {
+        await inner.insert(Note, { id: 2, words: 'undone' });
+        await inner.insert(Note, { id: 2, words: 'twice' });
+      });
+      await expect(failing).rejects.toThrow();
+      await note(tx, 3);
+    });
+
+    expect(await notes()).toEqual([1, 3]);
+  });
+});
+
+describe('a connection that broke', () => {
+  it('between two statements fails the transaction, leaves the pool, and the process lives', async () => {
+    const failing = database.transaction(async (tx) => {
+      const pid = await backendOf(tx);
+      await server.query('SELECT pg_terminate_backend($1)', [pid]);
+      await gone(pid);
+      await tx.query('SELECT 1');
+    });
+
+    expect(await isAwayFor(failing)).toBe(true);
+    expect(database.pool.totalCount).toBe(0);
+    expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+
+  it('during a statement fails the transaction and leaves the pool', async () => {
+    const failing = database.transaction(async (tx) => {
+      const pid = await backendOf(tx);
+      const asleep = tx.query('SELECT pg_sleep(60)');
+      await until(() =>
+        server.query(`SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'`, [pid]),
+      );
+      await server.query('SELECT pg_terminate_backend($1)', [pid]);
+      await asleep;
+    });
+
+    expect(await isAwayFor(failing)).toBe(true);
+    expect(database.pool.totalCount).toBe(0);
+  });
+
+  it('and says why only after it was given up harms nobody, the engine and TypeORM alike', async () => {
+    const { master } = dataSource.driver as unknown as { master: Pool };
+    for (const pool of [database.pool, master]) {
+      const client = await pool.connect();
+      client.release(true);
+      expect(client.emit('error', new Error('unexpected postmaster exit'))).toBe(true);
+    }
+  });
+
+  it('while it was idle is told, and replaced', async () => {
+    const pid = await database.transaction(backendOf);
+    await server.query('SELECT pg_terminate_backend($1)', [pid]);
+    await gone(pid);
+
+    expect(await database.transaction(backendOf)).not.toBe(pid);
+    expect(idleErrors).toEqual([expect.objectContaining({ code: '57P01' })]);
+  });
+
+  it('without a sign, as behind a dead switch, fails what uses it in time and leaves the pool', async () => {
+    await database.close();
+    database = open({ databaseStatementTimeout: 50 });
+    const failing = database.transaction(async (tx) => {
+      await backendOf(tx);
+      await Promise.all([tx.query('SELECT 1'), Promise.resolve(proxy.blackHole())]);
+      await tx.query('SELECT 2');
+    });
+
+    expect(await isAwayFor(failing)).toBe(true);
+    expect(database.pool.totalCount).toBe(0);
+    expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+
+  it('of a server that accepts and says nothing is given up after the connect timeout', async () => {
+    const silent = await startSilentServer();
+    const unreachable = new Database(
+      silent.url,
+      { ...DEFAULTS, databaseConnectTimeout: 50 },
+      undefined,
+      ignore,
+    );
+    expect(await isAwayFor(unreachable.query('SELECT 1'))).toBe(true);
+    await unreachable.close();
+    await silent.close();
+  });
+});
+
+describe('every connection', () => {
+  const SHOW = `
+    SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock,
+           current_setting('idle_in_transaction_session_timeout') AS idle, current_setting('application_name') AS name`;
+
+  it('has its time limits and its name, the engine and TypeORM alike', async () => {
+    const limits = { statement: '30s', lock: '10s', idle: '5s' };
+    expect(await database.query(SHOW)).toEqual([{ ...limits, name: 'sluice engine' }]);
+    expect(await dataSource.query(SHOW)).toEqual([{ ...limits, name: 'sluice read' }]);
+  });
+
+  it('has them per transaction behind a pooler, and leaves none on the shared connection', async () => {
+    await database.close();
+    database = open({ databasePooler: 'transaction', databasePoolSize: 1 });
+    const limits = { statement: '30s', lock: '10s', idle: '5s', name: 'sluice engine' };
+
+    expect(await database.transaction((tx) => tx.query(SHOW))).toEqual([limits]);
+    expect(await database.query(SHOW)).toEqual([{ ...limits, statement: '0', lock: '0', idle: '0' }]);
+  });
+
+  it('ends a statement that takes too long, and serves on', async () => {
+    await database.close();
+    database = open({ databaseStatementTimeout: 50 });
+    const pid = await database.transaction(backendOf);
+    const slow = database.transaction((tx) => tx.query('SELECT pg_sleep(60)'));
+
+    await expect(slow).rejects.toMatchObject({ code: '57014' });
+    expect(await database.transaction(backendOf)).toBe(pid);
+  });
+
+  it('reads bigint as a number', async () => {
+    expect(await database.query('SELECT 9007199254740991::bigint AS n')).toEqual([{ n: 9007199254740991 }]);
+  });
+});
+
+describe('a statement', () => {
+  const FIND = 'SELECT id FROM probe WHERE id = $1';
+  const SCANS = `SELECT pg_stat_get_xact_numscans('probe'::regclass) AS scans`;
+
+  beforeEach(async () => {
+    await server.query('CREATE TABLE probe (id int PRIMARY KEY) WITH (autovacuum_enabled = off)');
+    await server.query('VACUUM ANALYZE probe');
+  });
+  afterEach(() => server.query('DROP TABLE probe'));
+
+  it('is planned for the table as it has become; a prepared one keeps the plan of the empty table', async () => {
+    const statements = {
+      ours: (tx: Transaction) => tx.query(FIND, [20_000]),
+      prepared: (tx: Transaction) => tx.query({ name: 'find', text: FIND } as never, [20_000]),
+    };
+    const wholeTableReads = (work: (tx: Transaction) => Promise<unknown>) =>
+      database.transaction(async (tx) => {
+        const [before] = await tx.query<{ scans: number }>(SCANS);
+        await work(tx);
+        const [after] = await tx.query<{ scans: number }>(SCANS);
+        return after!.scans - before!.scans;
+      });
+    for (let n = 0; n < 10; n++) {
+      for (const run of Object.values(statements)) expect(await wholeTableReads(run)).toBe(1);
+    }
+    await server.query('INSERT INTO probe SELECT generate_series(1, 50000)');
+
+    expect(await wholeTableReads(statements.prepared)).toBe(1);
+    expect(await wholeTableReads(statements.ours)).toBe(0);
+  });
+
+  const prepared = (tx: Transaction) =>
+    tx.query<{ statement: string }>('SELECT statement FROM pg_prepared_statements');
+
+  it('that comes again is parsed once for the rest of its transaction, and forgotten with it', async () => {
+    const statements = await database.transaction(async (tx) => {
+      await tx.query(FIND, [1]);
+      expect(await prepared(tx)).toEqual([]);
+      await Promise.all([tx.query(FIND, [2]), tx.query(FIND, [3]), tx.manager.query(FIND, [4])]);
+      return prepared(tx);
+    });
+    expect(statements).toEqual([{ statement: FIND }]);
+    expect(await database.transaction(prepared)).toEqual([]);
+
+    const other = `${FIND} + 0`;
+    const both = await database.transaction(async (tx) => {
+      for (const sql of [FIND, other, FIND, other, other, FIND]) void tx.query(sql, [1]);
+      return prepared(tx);
+    });
+    expect(both.map(({ statement }) => statement).toSorted()).toEqual([FIND, other]);
+
+    await database.transaction(async (tx) => {
+      const answers = await Promise.all([1, 2, 3].map((id) => tx.query(FIND, [id])));
+      expect(answers).toHaveLength(3);
+    });
+  });
+
+  it('is forgotten with a transaction that failed, and can come again', async () => {
+    const failing = database.transaction(async (tx) => {
+      await Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query('SELECT 1 / $1::int', [0])]);
+    });
+    await expect(failing).rejects.toThrow('division by zero');
+    const statements = await database.transaction(async (tx) => {
+      await Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query(FIND, [3])]);
+      return prepared(tx);
+    });
+    expect(statements).toEqual([{ statement: FIND }]);
+    expect(database.pool.totalCount).toBe(1);
+  });
+
+  it('has no name behind a pooler', async () => {
+    const pooled = open({ databasePooler: 'transaction' });
+    const statements = await pooled.transaction(async (tx) => {
+      await Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2])]);
+      return prepared(tx);
+    });
+    expect(statements).toEqual([]);
+    await pooled.close();
+  });
+});
+
+describe('faults of the database', () => {
+  it.each([
+    ['a port where nobody listens', () => openAt('postgres://x:y@127.0.0.1:1/z')],
+    ['a host that does not exist', () => openAt('postgres://x:y@nowhere.invalid/z')],
+    ['a name with several addresses where nobody listens', () => openAt('postgres://x:y@localhost:1/z')],
+  ])('are known as the database being away: %s', async (_what, opened) => {
+    const away = opened();
+    expect(await isAwayFor(away.query('SELECT 1'))).toBe(true);
+    expect(await isAwayFor(away.transaction((tx) => tx.query('SELECT 1')))).toBe(true);
+    await away.close();
+  });
+
+  it('are known when every connection is in use for too long', async () => {
+    await database.close();
+    database = open({ databasePoolSize: 1, databaseConnectTimeout: 50 });
+    await database.transaction(async () => {
+      expect(await isAwayFor(database.query('SELECT 1'))).toBe(true);
+    });
+  });
+
+  it('are known after the pool was closed', async () => {
+    const closed = open();
+    await closed.close();
+    expect(await isAwayFor(closed.query('SELECT 1'))).toBe(true);
+  });
+
+  it.each(['57P01', '57P02', '57P03', '53300', '08006', '08P01', '25006', '25P03', 'ECONNRESET', 'EPIPE'])(
+    'are known by the code %s, also where TypeORM, a cause or an aggregate hides it',
+    (code) => {
+      const fault = Object.assign(new Error('x'), { code });
+      expect(isDatabaseAway(fault)).toBe(true);
+      expect(isDatabaseAway(Object.assign(new Error('x'), { driverError: fault }))).toBe(true);
+      expect(isDatabaseAway(new Error('x', { cause: fault }))).toBe(true);
+      expect(isDatabaseAway(new AggregateError([fault]))).toBe(true);
+    },
+  );
+
+  it('are not mixed up with faults of a statement', async () => {
+    const fault = await database.query('SELECT 1/0').catch((error: unknown) => error);
+    expect(isDatabaseAway(fault)).toBe(false);
+    for (const nothing of [undefined, null, 'ECONNRESET', new Error('x')])
+      expect(isDatabaseAway(nothing)).toBe(false);
+  });
+
+  it('tell a conflict with another transaction apart', async () => {
+    await note(database, 1);
+    const fault = await database.transaction(async (tx) => {
+      await tx.query('SELECT FROM note FOR UPDATE');
+      return dataSource.query('SELECT FROM note FOR UPDATE NOWAIT').catch((error: unknown) => error);
+    });
+
+    expect(isConflictOfTransactions(fault)).toBe(true);
+    expect(isDatabaseAway(fault)).toBe(false);
+    expect(codeOf(fault)).toBe('55P03');
+    expect(isConflictOfTransactions(Object.assign(new Error('x'), { code: '40001' }))).toBe(true);
+    expect(isConflictOfTransactions(Object.assign(new Error('x'), { code: '23505' }))).toBe(false);
+  });
+});
+
+describe('the check of the server at the start', () => {
+  it('answers with the version of a server that will do', async () => {
+    const [row] = await server.query<{ version: string }>(
+      `SELECT current_setting('server_version') AS version`,
+    );
+    expect(await checkServer(server.url, 5_000)).toBe(row!.version);
+  });
+
+  it('names the place, the reason and the next step when nobody listens, and never the password', async () => {
+    const fault = await refusal(checkServer('postgres://someone:canary@127.0.0.1:1/z', 5_000));
+    expect(fault).toMatch(
+      /^cannot reach PostgreSQL at 127\.0\.0\.1:1 \(.*ECONNREFUSED.*\); check DATABASE_URL/,
+    );
+    expect(fault).not.toMatch(/canary|\n/);
+  });
+
+  it('names the reason when several addresses refuse, of which node gives no message', async () => {
+    expect(await refusal(checkServer('postgres://x:y@localhost:1/z', 5_000))).toContain('ECONNREFUSED');
+  });
+
+  it('does not wait for ever for a server that accepts and says nothing', async () => {
+    const silent = await startSilentServer();
+    expect(await refusal(checkServer(silent.url, 50))).toContain('timeout');
+    await silent.close();
+  });
+
+  it('says what the server said about the login', async () => {
+    const wrong = new URL(server.url);
+    wrong.pathname = '/nosuchdatabase';
+    expect(await refusal(checkServer(wrong.href, 5_000))).toContain('"nosuchdatabase" does not exist');
+  });
+
+  it('refuses a database on which a commit is not durable', async () => {
+    const name = new URL(server.url).pathname.slice(1);
+    await server.query(`ALTER DATABASE ${name} SET synchronous_commit = off`);
+    expect(await refusal(checkServer(server.url, 5_000))).toMatch(/^synchronous_commit is off: .*ALTER ROLE/);
+    await server.query(`ALTER DATABASE ${name} RESET synchronous_commit`);
+  });
+
+  it('refuses a database that cannot hold every character', async () => {
+    const name = `${new URL(server.url).pathname.slice(1)}_ascii`;
+    await server.query(`CREATE DATABASE ${name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`);
+    const url = new URL(server.url);
+    url.pathname = `/${name}`;
+    expect(await refusal(checkServer(url.href, 5_000))).toMatch(/encoding SQL_ASCII.*ENCODING 'UTF8'/);
+    await server.query(`DROP DATABASE ${name}`);
+  });
+
+  it('refuses a server older than the oldest it is tried with', () => {
+    const serverOf = (major: number) => ({
+      version: `${major}.9`,
+      major,
+      durability: 'on',
+      encoding: 'UTF8',
+    });
+    expect(() => refuseUnusable(serverOf(14))).not.toThrow();
+    expect(() => refuseUnusable(serverOf(13))).toThrow(
+      new DatabaseUnusableError(
+        'PostgreSQL 13.9 is too old: version 14 or newer is needed; upgrade the server',
+      ),
+    );
+  });
+});
+
+/** Through the proxy, like the service: its own pool, TypeORM's metadata. */
+function open(changed: Partial<Settings> = {}): Database {
+  return new Database(proxy.url, { ...DEFAULTS, ...changed }, dataSource, (error) => idleErrors.push(error));
+}
+
+function openAt(url: string): Database {
+  return new Database(url, DEFAULTS, undefined, ignore);
+}
+
+function note(on: Pick<Transaction, 'execute'>, id: number): Promise<number> {
+  return on.execute('INSERT INTO note VALUES ($1, $2)', [id, 'words']);
+}
+
+/** What others see. */
+async function notes(): Promise<number[]> {
+  return (await server.query<{ id: number }>('SELECT id FROM note ORDER BY id')).map(({ id }) => id);
+}
+
+async function roundTrips(work: (tx: Transaction) => Promise<void>): Promise<number> {
+  await database.query('SELECT 1'); // connected
+  const before = proxy.roundTrips;
+  await database.transaction(work);
+  return proxy.roundTrips - before;
+}
+
+async function backendOf(tx: Transaction): Promise<number> {
+  const [row] = await tx.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+  return row!.pid;
+}
+
+async function gone(pid: number): Promise<void> {
+  await until(() =>
+    server.query('SELECT WHERE NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)', [pid]),
+  );
+  await anEventLoopTurn();
+}
+
+/** Asks again until the answer has a row. */
+async function until(ask: () => Promise<unknown[]>): Promise<void> {
+  while ((await ask()).length === 0);
+}
+
+/** A rejection nobody handled, or an error event nobody heard, would fail the test by now. */
+function anEventLoopTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+}
+
+async function isAwayFor(work: Promise<unknown>): Promise<boolean> {
+  return work.then(
+    () => false,
+    (error: unknown) => isDatabaseAway(error),
+  );
+}
+
+async function refusal(check: Promise<string>): Promise<string> {
+  const fault = await check.catch((error: unknown) => error);
+  expect(fault).toBeInstanceOf(DatabaseUnusableError);
+  return (fault as Error).message;
+}
+
+async function startSilentServer(): Promise<{ url: string; close(): Promise<void> }> {
+  const sockets: Socket[] = [];
+  const silent = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  return {
+    url: `postgres://x:y@127.0.0.1:${(silent.address() as AddressInfo).port}/z`,
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+      await once(silent, 'close');
+    },
+  };
+}
+
+function ignore(): void {}

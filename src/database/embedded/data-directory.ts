@@ -1,0 +1,64 @@
+import { access, constants, mkdir, readdir, readFile, realpath } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
+import { type Layout, layoutOf } from './layout.ts';
+
+/** Makes the data folder if need be, and makes sure that it can be written. */
+export async function prepareDataDirectory(path: string): Promise<Layout> {
+  const directory = resolve(path);
+  try {
+    await mkdir(directory, { recursive: true });
+    await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
+    return layoutOf(await realpath(directory));
+  } catch (error) {
+    throw unusable(directory, error);
+  }
+}
+
+/** Is there data already? Refuses what is not PostgreSQL's, or is another major version's. */
+export async function holdsData(layout: Layout, major: number): Promise<boolean> {
+  const version = await readFile(`${layout.data}/PG_VERSION`, 'utf8').catch(ifAbsent(null));
+  if (version === null) {
+    const strangers = await readdir(layout.data).catch(ifAbsent([]));
+    if (strangers.length > 0) throw notPostgres(layout);
+    return false;
+  }
+  if (version.trim() !== String(major)) throw otherMajor(layout, version.trim(), major);
+  return true;
+}
+
+/** The file system's complaint about the data folder as one line with the next step. */
+export function unusable(directory: string, error: unknown): EmbeddedPostgresError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const readOnly = code === 'EACCES' || code === 'EPERM' || code === 'EROFS';
+  const user = process.getuid ? ` for uid ${process.getuid()}` : '';
+  return new EmbeddedPostgresError(
+    readOnly
+      ? `No permission${user} to write the data folder ${directory} (${message}): ` +
+          'make it writable for that user (chown -R), or set DATABASE_URL.'
+      : `The data folder ${directory} cannot be used (${message}): put that right, or set DATABASE_URL.`,
+    { cause: error },
+  );
+}
+
+function ifAbsent<T>(value: T): (error: NodeJS.ErrnoException) => T {
+  return (error) => {
+    if (error.code === 'ENOENT') return value;
+    throw error;
+  };
+}
+
+function notPostgres(layout: Layout): EmbeddedPostgresError {
+  return new EmbeddedPostgresError(
+    `${layout.data} holds files but no PostgreSQL data (PG_VERSION is missing): ` +
+      'move that folder away to start with an empty database, or set DATABASE_URL.',
+  );
+}
+
+function otherMajor(layout: Layout, theirs: string, ours: number): EmbeddedPostgresError {
+  return new EmbeddedPostgresError(
+    `The data in ${layout.data} is PostgreSQL ${theirs}'s, the embedded one is ${ours}: ` +
+      `dump it with PostgreSQL ${theirs} (pg_dump) and move that folder away, ` +
+      `or run it with PostgreSQL ${theirs} yourself and set DATABASE_URL. Nothing was changed.`,
+  );
+}

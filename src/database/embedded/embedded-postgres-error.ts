@@ -1,0 +1,8 @@
+/** Why the embedded PostgreSQL cannot run: one clear line that ends with the next step. */
+export class EmbeddedPostgresError extends Error {
+  override readonly name = 'EmbeddedPostgresError';
+
+  constructor(line: string, options?: ErrorOptions) {
+    super(line.replace(/\s*\n\s*/g, ' ').trim(), options);
+  }
+}

@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { open, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Cluster, dataArgument } from './cluster.ts';
+import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
+import { choosePort, LOOPBACK, rememberPort } from './port.ts';
+import { asAccount, tellingLine } from './run-program.ts';
+import { capLog, logSince, sizeOf } from './server-log.ts';
+import { shutDown } from './shut-down.ts';
+
+export interface ServerEnd {
+  code: number | null;
+  signal: string | null;
+}
+
+/** A postmaster that takes connections. */
+export interface Server {
+  process: ChildProcess;
+  port: number;
+  ended: Promise<Ended>;
+}
+
+type Ended = ServerEnd & { spawnError?: string };
+type Settings = Record<string, string>;
+type Attempt = { kind: 'ready'; server: Server } | { kind: 'failed'; output: string };
+
+const ATTEMPTS_FOR_PORT = 5;
+const LEFTOVER_BACKENDS_MS = 15_000;
+const STATUS_LINE = 7;
+
+/** Starts the server; a port snatched under our hands and backends that are still leaving only delay it. */
+export async function startServer(
+  cluster: Cluster,
+  settings: Settings,
+  log: (line: string) => void,
+  choose = choosePort,
+): Promise<Server> {
+  const leftoversUntil = performance.now() + LEFTOVER_BACKENDS_MS;
+  let snatched: number | undefined;
+  for (let portsTried = 1; ; ) {
+    const port = await choose(cluster.layout.port, snatched);
+    const attempt = await attemptStart(cluster, port, settings, log);
+    if (attempt.kind === 'ready') {
+      await rememberPort(cluster.layout.port, port);
+      return attempt.server;
+    }
+    if (/Address already in use/.test(attempt.output) && portsTried++ < ATTEMPTS_FOR_PORT) snatched = port;
+    else if (
+      /shared memory block .* is still in use/.test(attempt.output) &&
+      performance.now() < leftoversUntil
+    )
+      await delay(100);
+    else throw doesNotStart(cluster, attempt.output);
+  }
+}
+
+export async function stopServer(server: Server): Promise<void> {
+  server.process.ref(); // otherwise our process could end before the server does
+  const stopped = await shutDown(
+    (name) => server.process.kill(name),
+    (withinMs) => endsWithin(server, withinMs),
+  );
+  if (stopped) return;
+  throw new EmbeddedPostgresError(
+    `The embedded PostgreSQL (process ${server.process.pid}) does not stop: stop it by hand.`,
+  );
+}
+
+async function endsWithin(server: Server, withinMs: number): Promise<boolean> {
+  const timer = new AbortController();
+  const late = delay(withinMs, false, { signal: timer.signal }).catch(() => false);
+  return Promise.race([server.ended.then(() => true), late]).finally(() => timer.abort());
+}
+
+async function attemptStart(
+  cluster: Cluster,
+  port: number,
+  settings: Settings,
+  log: (line: string) => void,
+): Promise<Attempt> {
+  const { layout } = cluster;
+  await capLog(layout.log);
+  const offset = await sizeOf(layout.log);
+  const server = await spawnPostmaster(cluster, port, settings);
+  if (await ready(server, layout.data, log)) return { kind: 'ready', server };
+  const { spawnError } = await server.ended;
+  return { kind: 'failed', output: spawnError ?? (await logSince(layout.log, offset)) };
+}
+
+/* Detached: Ctrl-C in a terminal signals the whole process group, and the database must outlive the
+   service's draining. Unreferenced, and its output goes to a file: it never holds our process back. */
+async function spawnPostmaster(cluster: Cluster, port: number, settings: Settings): Promise<Server> {
+  const { layout, account, binaries } = cluster;
+  const logFile = await open(layout.log, 'a', 0o600);
+  const child = spawn(
+    binaries.postgres,
+    ['-D', dataArgument(cluster, layout.data), ...settingArguments(port, settings)],
+    { ...asAccount(account, layout.data), detached: true, stdio: ['ignore', logFile.fd, logFile.fd] },
+  );
+  const ended = new Promise<Ended>((resolve) => {
+    if (child.pid === undefined)
+      child.once('error', ({ message }) => resolve({ code: null, signal: null, spawnError: message }));
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });
+  child.unref();
+  await logFile.close();
+  return { process: child, port, ended };
+}
+
+/* Ours come last and win: loopback only, no socket files. */
+function settingArguments(port: number, settings: Settings): string[] {
+  const all = { ...settings, listen_addresses: LOOPBACK, port: String(port), unix_socket_directories: '' };
+  return Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+}
+
+/* The postmaster writes its state into postmaster.pid. There is no limit to the wait: recovery after a crash
+   takes what it takes, and giving up would begin it anew at each start. */
+async function ready(server: Server, data: string, log: (line: string) => void): Promise<boolean> {
+  const alive = () => server.process.exitCode === null && server.process.signalCode === null;
+  let sayAt = performance.now() + 5_000;
+  while (alive()) {
+    const lines = (await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
+    if (lines[0] === String(server.process.pid) && lines[STATUS_LINE]?.trim() === 'ready') return true;
+    if (performance.now() > sayAt) {
+      log('PostgreSQL is still starting (it recovers what a crash left)');
+      sayAt += 15_000;
+    }
+    await delay(10);
+  }
+  return false;
+}
+
+function doesNotStart(cluster: Cluster, output: string): EmbeddedPostgresError {
+  return new EmbeddedPostgresError(
+    `The embedded PostgreSQL does not start: ${tellingLine(output) ?? 'it said nothing'} ` +
+      `(all of it in ${cluster.layout.log}): put that right, or set DATABASE_URL.`,
+  );
+}

@@ -1,0 +1,53 @@
+const CONNECTION_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ETIMEDOUT',
+  'EPIPE',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  '57P01', // terminated by an administrator
+  '57P02', // crash of another backend
+  '57P03', // starting up or shutting down
+  '57P05', // idle session timeout
+  '53300', // too many connections
+  '53100', // disk full
+  '53200', // out of memory
+  '25006', // read-only: a standby after a failover
+  '25P03', // idle in transaction for too long: the session is gone
+]);
+
+/** What node-postgres says when it has no code to give. */
+const CONNECTION_MESSAGES =
+  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Cannot use a pool after)/;
+
+/** The database cannot be used now; the same work may succeed later. Says nothing about a COMMIT that was cut. */
+export function isDatabaseAway(error: unknown): boolean {
+  for (const one of unwrapped(error)) {
+    const code = codeOf(one);
+    if (code && (CONNECTION_CODES.has(code) || code.startsWith('08'))) return true;
+    if (one instanceof Error && CONNECTION_MESSAGES.test(one.message)) return true;
+  }
+  return false;
+}
+
+/** Another transaction was in the way; the same work may succeed at once. */
+export function isConflictOfTransactions(error: unknown): boolean {
+  return unwrapped(error).some((one) => ['40001', '40P01', '55P03'].includes(codeOf(one) ?? ''));
+}
+
+/** The SQLSTATE, or node's error code, wherever TypeORM hid it. */
+export function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+function unwrapped(error: unknown): unknown[] {
+  const { driverError, errors, cause } = (error ?? {}) as {
+    driverError?: unknown;
+    errors?: unknown[];
+    cause?: unknown;
+  };
+  return [error, driverError, cause, ...(Array.isArray(errors) ? errors : [])].filter(Boolean);
+}

@@ -1,0 +1,57 @@
+import pg from 'pg';
+import { OLDEST_SERVER_MAJOR } from './connection.ts';
+
+/** The database cannot serve; the message is one line with the next step. */
+export class DatabaseUnusableError extends Error {}
+
+/** Reaches the server once and refuses what would break a promise later. Answers with the server's version. */
+export async function checkServer(url: string, timeoutMs: number): Promise<string> {
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: 'sluice check',
+    connectionTimeoutMillis: timeoutMs,
+    query_timeout: timeoutMs,
+  });
+  try {
+    await client.connect();
+  } catch (error) {
+    const { hostname, port } = new URL(url);
+    const reason = (error as Error).message || (error as { code?: string }).code;
+    throw new DatabaseUnusableError(
+      `cannot reach PostgreSQL at ${hostname}:${port || 5432} (${reason}); check DATABASE_URL and that the server runs`,
+    );
+  }
+  try {
+    const { rows } = await client.query(
+      `SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int / 10000 AS major,
+              current_setting('synchronous_commit') AS durability, current_setting('server_encoding') AS encoding`,
+    );
+    refuseUnusable(rows[0]);
+    return rows[0].version;
+  } finally {
+    await client.end();
+  }
+}
+
+export function refuseUnusable(server: {
+  version: string;
+  major: number;
+  durability: string;
+  encoding: string;
+}): void {
+  if (server.major < OLDEST_SERVER_MAJOR) {
+    throw new DatabaseUnusableError(
+      `PostgreSQL ${server.version} is too old: version ${OLDEST_SERVER_MAJOR} or newer is needed; upgrade the server`,
+    );
+  }
+  if (server.durability === 'off') {
+    throw new DatabaseUnusableError(
+      'synchronous_commit is off: an accepted message could be lost; ALTER ROLE … SET synchronous_commit = on',
+    );
+  }
+  if (server.encoding !== 'UTF8') {
+    throw new DatabaseUnusableError(
+      `the database has encoding ${server.encoding}: messages need UTF8; CREATE DATABASE … ENCODING 'UTF8'`,
+    );
+  }
+}

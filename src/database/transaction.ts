@@ -1,0 +1,137 @@
+import type { Socket } from 'node:net';
+import type { PoolClient, QueryResult } from 'pg';
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+
+/**
+ * An open transaction. Statements issued without awaiting each other are pipelined: they reach the server in
+ * the order issued, in one round trip. A text that comes a second time is parsed once for all the times to come, and
+ * forgotten with the transaction (measured: an upsert per message cost the server 96 µs, and 36 then).
+ */
+export class Transaction {
+  private readonly pending = new Set<Promise<unknown>>();
+  /** Texts that came before, with their names if they came more than once. */
+  private readonly uses = new Map<string, string | undefined>();
+  private named = 0;
+  private entityManager: EntityManager | undefined;
+  private corked = false;
+  private over = false;
+
+  constructor(
+    private readonly client: PoolClient,
+    private readonly dataSource: DataSource | undefined,
+    /** Behind a pooler another server connection would get to see the names. */
+    private readonly mayName: boolean,
+  ) {}
+
+  /** One statement, its rows. */
+  query<Row>(sql: string, parameters: readonly unknown[] = []): Promise<Row[]> {
+    return this.track(this.send(sql, parameters).then(({ rows }) => rows as Row[]));
+  }
+
+  /** One statement, how many rows it changed. */
+  execute(sql: string, parameters: readonly unknown[] = []): Promise<number> {
+    return this.track(this.send(sql, parameters).then(({ rowCount }) => rowCount ?? 0));
+  }
+
+  /** TypeORM on this very transaction. `manager.transaction()` inside it makes a savepoint, never a COMMIT. */
+  get manager(): EntityManager {
+    this.entityManager ??= managerOn((sql, parameters) => this.send(sql, parameters), this.dataSource);
+    return this.entityManager;
+  }
+
+  /** Resolves when every statement issued so far has been answered; rejects with the first one's error. */
+  async settled(): Promise<void> {
+    while (this.pending.size > 0) await Promise.all(this.pending);
+  }
+
+  /**
+   * From here on nothing is sent: a branch of the work that still runs after another one failed would write
+   * outside of any transaction, or into that of the connection's next user.
+   */
+  end(): void {
+    this.over = true;
+  }
+
+  private send(sql: string, parameters: readonly unknown[] | undefined): Promise<QueryResult> {
+    if (this.over) return Promise.reject(new Error('the transaction is over'));
+    this.cork();
+    const values = parameters as unknown[] | undefined;
+    const name = values?.length ? this.nameOf(sql) : undefined;
+    return name ? this.client.query({ name, text: sql, values: values! }) : this.client.query(sql, values);
+  }
+
+  /** From its second use on. */
+  private nameOf(sql: string): string | undefined {
+    if (!this.mayName) return undefined;
+    if (!this.uses.has(sql)) {
+      this.uses.set(sql, undefined);
+      return undefined;
+    }
+    const known = this.uses.get(sql);
+    if (known) return known;
+    this.named += 1;
+    const name = `sluice_${this.named}`;
+    this.uses.set(sql, name);
+    return name;
+  }
+
+  /** What is issued together is written together: a call to the system for each would cost more than the rest of it. */
+  private cork(): void {
+    if (this.corked) return;
+    this.corked = true;
+    const { stream } = connectionOf(this.client);
+    stream.cork();
+    process.nextTick(() => {
+      this.corked = false;
+      stream.uncork();
+    });
+  }
+
+  /** Nothing stays prepared on the connection. To be issued once the transaction is over, whichever way. */
+  forget(): void {
+    const names = [...this.uses.values()].filter((name) => name !== undefined);
+    if (names.length === 0) return;
+    const { parsedStatements, submittedNamedStatements } = connectionOf(this.client);
+    for (const name of names) {
+      delete parsedStatements[name];
+      delete submittedNamedStatements[name];
+    }
+    // If it fails, so does the next statement on this connection, and that is heard.
+    this.client.query('DEALLOCATE ALL').catch(() => undefined);
+  }
+
+  /** A statement nobody awaits must not outlive its transaction, and its failure must still roll it back. */
+  private track<T>(statement: Promise<T>): Promise<T> {
+    this.pending.add(statement);
+    statement.then(
+      () => this.pending.delete(statement),
+      () => undefined,
+    );
+    return statement;
+  }
+}
+
+/** What node-postgres keeps to itself. */
+interface Connection {
+  readonly stream: Socket;
+  readonly parsedStatements: Record<string, string>;
+  readonly submittedNamedStatements: Record<string, string>;
+}
+
+function connectionOf(client: PoolClient): Connection {
+  return (client as unknown as { connection: Connection }).connection;
+}
+
+type Send = (sql: string, parameters: readonly unknown[] | undefined) => Promise<QueryResult>;
+
+/** Binds a TypeORM query runner to a connection that is inside a transaction already. */
+function managerOn(send: Send, dataSource: DataSource | undefined): EntityManager {
+  if (!dataSource) throw new Error('this database was opened without entities');
+  const runner = dataSource.createQueryRunner();
+  Object.assign(runner as QueryRunner & Record<string, unknown>, {
+    databaseConnection: { query: send },
+    isTransactionActive: true,
+    transactionDepth: 1,
+  });
+  return runner.manager;
+}

@@ -1,0 +1,30 @@
+import { SettingsError } from './config/settings.ts';
+import { EmbeddedPostgresError } from './database/embedded/embedded-postgres-error.ts';
+import { MigrationError } from './database/migrate.ts';
+import { DatabaseUnusableError } from './database/server-check.ts';
+import { DeclarationError } from './inbox/denormalizers/declared-denormalizer.ts';
+
+/** Why the process ends, for a person: one line with the next step where we know it, else the stack. */
+export function exitLine(error: unknown): string {
+  const expected = [
+    SettingsError,
+    EmbeddedPostgresError,
+    MigrationError,
+    DatabaseUnusableError,
+    DeclarationError,
+  ];
+  if (expected.some((type) => error instanceof type)) return `sluice: ${(error as Error).message}`;
+  const { code, port, address, message } = error as Partial<
+    Error & { code: string; port: number; address: string }
+  >;
+  if (message?.startsWith('unsupported startup parameter')) {
+    return `sluice: what answers at DATABASE_URL is a pooler (${message}); set DATABASE_POOLER=transaction`;
+  }
+  if (code === 'EADDRINUSE') {
+    return `sluice: port ${port} on ${address} is taken; stop what listens there or set PORT`;
+  }
+  if (code === 'EACCES' && port)
+    return `sluice: no permission to listen on port ${port}; set PORT to 1024 or above`;
+  if (code === 'EADDRNOTAVAIL') return `sluice: HOST ${address} is not an address of this machine`;
+  return `sluice: ${error instanceof Error ? error.stack : String(error)}`;
+}

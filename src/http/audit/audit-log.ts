@@ -1,0 +1,84 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../../database/database.ts';
+import { Reads } from '../../database/reads.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { LIST, RECORD, REMOVE } from './audit.sql.ts';
+
+/** Everything an operator can do. */
+export const ACTIONS = [
+  'dead-letters.revive',
+  'dead-letters.discard',
+  'hold.put',
+  'hold.end',
+  'listener.put',
+  'listener.delete',
+  'listener.pause',
+  'listener.resume',
+  'listener.rotate-secret',
+  'listener.replay',
+  'api-key.create',
+  'api-key.revoke',
+  'schedule.put',
+  'schedule.delete',
+  'schedule.pause',
+  'schedule.resume',
+] as const;
+export type Action = (typeof ACTIONS)[number];
+
+export interface AuditEntry {
+  /** The name of the api key. */
+  readonly by: string;
+  readonly action: Action;
+  readonly target?: string | undefined;
+  /** What a filter said that stood for many. */
+  readonly filter?: unknown;
+  readonly count?: number | undefined;
+  readonly reason?: string | undefined;
+}
+
+export interface AuditRow {
+  readonly id: number;
+  readonly at: Date;
+  readonly by: string;
+  readonly action: Action;
+  readonly target: string | null;
+  readonly filter: unknown;
+  readonly count: number | null;
+  readonly reason: string | null;
+}
+
+/** Who did what, when, to how many, and why. */
+@Injectable()
+export class AuditLog {
+  constructor(
+    private readonly database: Database,
+    private readonly reads: Reads,
+  ) {}
+
+  /** In the transaction of what it tells of: neither happens without the other. */
+  async record(
+    { by, action, target, filter, count, reason }: AuditEntry,
+    tx: Pick<Transaction, 'execute'>,
+  ): Promise<void> {
+    const what = filter === undefined ? null : JSON.stringify(filter);
+    await tx.execute(RECORD, [by, action, target ?? null, what, count ?? null, reason ?? null]);
+  }
+
+  /** `action` may end with `*`. */
+  list(
+    { since, action }: { since: string | undefined; action: string | undefined },
+    beforeId: number | undefined,
+    limit: number,
+  ): Promise<AuditRow[]> {
+    return this.reads.query(LIST, [
+      limit,
+      beforeId ?? null,
+      since ?? null,
+      action?.replace('*', '%') ?? null,
+    ]);
+  }
+
+  remove(olderThanMs: number, most: number): Promise<number> {
+    return this.database.execute(REMOVE, [olderThanMs, most]);
+  }
+}

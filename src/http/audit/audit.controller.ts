@@ -1,0 +1,42 @@
+import { Controller, Get, Req } from '@nestjs/common';
+import { ApiOperation, ApiQuery, ApiTags } from '@nestjs/swagger';
+import type { FastifyRequest } from 'fastify';
+import { Allow } from '../access.ts';
+import { pageOf, pageRequest } from '../pages.ts';
+import { Problem } from '../problems.ts';
+import { queryOf } from '../query.ts';
+import { timeParameter } from '../time.ts';
+import { ACTIONS, AuditLog } from './audit-log.ts';
+
+@ApiTags('operations')
+@Controller('v1/audit')
+export class AuditController {
+  constructor(private readonly audit: AuditLog) {}
+
+  @Get()
+  @Allow('read')
+  @ApiOperation({ summary: 'What operators did: who, what, when, to how many and why; newest first.' })
+  @ApiQuery({ name: 'since', required: false, description: 'At or after; RFC 3339.' })
+  @ApiQuery({ name: 'action', required: false, description: 'One of them, or a group: `listener.*`.' })
+  @ApiQuery({ name: 'limit', required: false })
+  @ApiQuery({ name: 'cursor', required: false })
+  async list(@Req() request: FastifyRequest) {
+    const query = queryOf(request.query, ['since', 'action', 'limit', 'cursor']);
+    const page = pageRequest(query, (value): value is number => Number.isSafeInteger(value));
+    const filter = { since: timeParameter('since', query.since), action: actionOf(query.action) };
+    const rows = await this.audit.list(filter, page.after, page.limit + 1);
+    return pageOf(
+      rows,
+      page.limit,
+      (row) => row.id,
+      (row) => ({ ...row, id: String(row.id) }),
+    );
+  }
+}
+
+const GROUPS = [...new Set(ACTIONS.map((action) => `${action.split('.')[0]}.*`))];
+
+function actionOf(text: string | undefined): string | undefined {
+  if (text === undefined || [...ACTIONS, ...GROUPS].includes(text)) return text;
+  throw new Problem('invalid', `action must be one of ${[...ACTIONS, ...GROUPS].join(', ')}.`);
+}

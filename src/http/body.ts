@@ -1,0 +1,55 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { decodeUtf8, ExactJson } from './json/exact-json.ts';
+import { Problem } from './problems.ts';
+
+const JSON_TYPES = ['application/json', 'application/cloudevents+json', 'application/cloudevents-batch+json'];
+
+/** Teaches Fastify our one way to read a body: whole, bounded, and exact or refused. */
+export function readBodies(fastify: FastifyInstance): void {
+  fastify.removeAllContentTypeParsers();
+  fastify.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, read);
+  // Other types reach only routes that take the bytes as they are (CloudEvents in binary mode).
+  fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
+    if (isRaw(request)) return read(request, body, done);
+    done(new Problem('unsupported-media-type', 'Send application/json.'));
+  });
+}
+
+function read(
+  request: FastifyRequest,
+  body: string | Buffer,
+  done: (error: Error | null, body?: unknown) => void,
+): void {
+  let taken: unknown;
+  try {
+    refuseEncoded(request);
+    taken = isRaw(request) ? body : parseExact(body as Buffer);
+  } catch (error) {
+    return void done(error as Error);
+  }
+  done(null, taken);
+}
+
+/** A compressed body would be taken for the text itself. */
+function refuseEncoded({ headers }: FastifyRequest): void {
+  const encoding = headers['content-encoding'];
+  if (encoding === undefined || encoding.toLowerCase() === 'identity') return;
+  throw new Problem('unsupported-media-type', 'Send the body without a content-encoding.');
+}
+
+function isRaw(request: FastifyRequest): boolean {
+  return request.routeOptions.config.body?.startsWith('raw') ?? false;
+}
+
+/** JSON that means the same here as it did to the sender, or a Problem that names the place. */
+function parseExact(body: Buffer): unknown {
+  const text = decodeUtf8(body);
+  if (text === undefined) throw new Problem('malformed-json', 'The body is not UTF-8.');
+  const scan = ExactJson.scan(text);
+  if (scan.ok) return JSON.parse(text);
+  const { code, pointer, detail } = scan.fault;
+  if (code === 'malformed') throw new Problem('malformed-json', detail);
+  throw new Problem('invalid', 'The body holds something that cannot be kept exactly.', {
+    errors: [{ pointer, detail }],
+  });
+}

@@ -1,0 +1,69 @@
+export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
+
+/** A value of the text, unparsed: `text.slice(start, end)` is what was sent, without the space around it. */
+export interface JsonSlice {
+  kind: JsonKind;
+  /** The member's name, unescaped; '' for an element and for the document. */
+  key: string;
+  start: number;
+  end: number;
+  /** The members or elements in order; undefined for a scalar and below the outline. */
+  children: JsonSlice[] | undefined;
+}
+
+/** The slices of the upper levels of a text, built while it is read. */
+export class JsonOutline {
+  /** The document is level 0. */
+  private levels = 0;
+  /** Where the part that is read begins in the whole text. */
+  private base = 0;
+  private open: JsonSlice[] = [];
+
+  begin(levels: number, base: number): void {
+    this.levels = levels;
+    this.base = base;
+  }
+
+  get document(): JsonSlice {
+    return this.open[0]!;
+  }
+
+  release(): void {
+    this.open = [];
+  }
+
+  has(level: number): boolean {
+    return level <= this.levels;
+  }
+
+  add(level: number, key: string, firstCode: number, start: number, end: number): void {
+    const kind = kindOf(firstCode);
+    const isOutlined = level < this.levels && (kind === 'object' || kind === 'array');
+    const children = isOutlined ? [] : undefined;
+    const slice = { kind, key, start: start + this.base, end: end + this.base, children };
+    if (level > 0) this.open[level - 1]!.children!.push(slice);
+    this.open[level] = slice;
+  }
+
+  close(level: number, end: number): void {
+    if (this.has(level)) this.open[level]!.end = end + this.base;
+  }
+}
+
+function kindOf(firstCode: number): JsonKind {
+  switch (firstCode) {
+    case 0x22: // "
+      return 'string';
+    case 0x7b: // {
+      return 'object';
+    case 0x5b: // [
+      return 'array';
+    case 0x74: // t
+    case 0x66: // f
+      return 'boolean';
+    case 0x6e: // n
+      return 'null';
+    default:
+      return 'number';
+  }
+}

@@ -1,0 +1,236 @@
+import { type JsonFault, pointerStep } from './json-fault.ts';
+import { JsonLexer, REFUSED } from './json-lexer.ts';
+import { JsonOutline, type JsonSlice } from './json-outline.ts';
+import { SeenKeys } from './seen-keys.ts';
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const LOWER_F = 0x66;
+const LOWER_N = 0x6e;
+const LOWER_T = 0x74;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+/** In the place of a key: the object is between two members. */
+const NO_MEMBER = -1;
+
+export interface ScanOptions {
+  /** Levels of objects and arrays allowed, the outermost included; 64 unless told. */
+  maxDepth?: number;
+  /** Levels whose slices are wanted; 1 unless told, the document's members. 3 reaches `{messages: [{…}]}`. */
+  outline?: number;
+  /** Only this part of the text, a value that stands at `pointer` in the whole. */
+  start?: number;
+  end?: number;
+  pointer?: string;
+  /** Refuse only 'malformed' and 'too-deep': to find the elements of a text refused for what is in one of them. */
+  grammarOnly?: boolean;
+}
+
+export type ScanResult = { ok: true; value: JsonSlice } | { ok: false; fault: JsonFault };
+
+/** Reads a text value by value, without recursion. Positions count from the beginning of the part it reads. */
+export class JsonWalker {
+  private readonly lexer = new JsonLexer();
+  private readonly seen = new SeenKeys(this.lexer);
+  private readonly outline = new JsonOutline();
+  private maxDepth = 0;
+  private depth = 0;
+  /** By level: how the container closes, and the member being read (the place of its key, or its index). */
+  private closers = new Uint8Array(0);
+  private current = new Int32Array(0);
+  private currentEnd = new Int32Array(0);
+  /** By level: whether the object is the value of a key `constructor`. */
+  private inConstructor = new Uint8Array(0);
+  private afterConstructor = false;
+
+  scan(text: string, options: ScanOptions): ScanResult {
+    const { start = 0, end = text.length, pointer = '' } = options;
+    this.begin(options);
+    this.outline.begin(options.outline ?? 1, start);
+    this.lexer.load(
+      end - start === text.length ? text : text.slice(start, end),
+      options.grammarOnly ?? false,
+    );
+
+    const result: ScanResult = this.document()
+      ? { ok: true, value: this.outline.document }
+      : { ok: false, fault: this.fault(start, pointer) };
+    this.release();
+    return result;
+  }
+
+  /** Keeps nothing of the text until the next scan. */
+  private release(): void {
+    this.lexer.release();
+    this.outline.release();
+    this.seen.release();
+  }
+
+  private begin({ maxDepth = 64, grammarOnly = false }: ScanOptions): void {
+    this.maxDepth = maxDepth;
+    this.depth = 0;
+    this.afterConstructor = false;
+    if (!grammarOnly) this.seen.reserve(maxDepth);
+    if (maxDepth <= this.closers.length) return;
+    this.closers = new Uint8Array(maxDepth);
+    this.current = new Int32Array(maxDepth);
+    this.currentEnd = new Int32Array(maxDepth);
+    this.inConstructor = new Uint8Array(maxDepth);
+  }
+
+  private document(): boolean {
+    const { lexer } = this;
+    let i = lexer.skipSpace(0);
+    do {
+      i = this.value(i);
+      if (i !== REFUSED) i = this.afterValue(i);
+      if (i === REFUSED) return false;
+    } while (this.depth > 0);
+
+    i = lexer.skipSpace(i);
+    return i === lexer.text.length || lexer.malformed(i, 'Expected nothing after the value.') !== REFUSED;
+  }
+
+  /** Opens containers down to the first complete value: a scalar, or a container with nothing in it. */
+  private value(i: number): number {
+    for (;;) {
+      const c = this.lexer.peek(i);
+      if (c !== OPEN_OBJECT && c !== OPEN_ARRAY) return this.scalar(i, c);
+      i = this.open(i, c);
+      if (i === REFUSED) return REFUSED;
+      if (this.lexer.peek(i) === this.closers[this.depth - 1]) return this.close(i);
+      if (c === OPEN_OBJECT) i = this.key(i);
+      if (i === REFUSED) return REFUSED;
+    }
+  }
+
+  /** Closes the containers that end here and goes on to the next value, if there is one. */
+  private afterValue(i: number): number {
+    const { lexer } = this;
+    while (this.depth > 0) {
+      const level = this.depth - 1;
+      const closer = this.closers[level]!;
+      i = lexer.skipSpace(i);
+      const c = lexer.peek(i);
+      if (c === COMMA) {
+        i = lexer.skipSpace(i + 1);
+        if (closer === CLOSE_OBJECT) return this.key(i);
+        this.current[level]!++;
+        return i;
+      }
+      if (c !== closer) {
+        this.current[level] = NO_MEMBER;
+        return lexer.malformed(i, `Expected a comma or ${String.fromCharCode(closer)} here.`);
+      }
+      i = this.close(i);
+    }
+    return i;
+  }
+
+  private scalar(start: number, c: number): number {
+    const after = this.scalarEnd(start, c);
+    if (after !== REFUSED && this.outline.has(this.depth)) {
+      this.outline.add(this.depth, this.memberName(), c, start, after);
+    }
+    return after;
+  }
+
+  private scalarEnd(start: number, c: number): number {
+    const { lexer } = this;
+    if (c === QUOTE) return lexer.string(start);
+    if (c === LOWER_T) return lexer.literal(start, 'true');
+    if (c === LOWER_F) return lexer.literal(start, 'false');
+    if (c === LOWER_N) return lexer.literal(start, 'null');
+    return lexer.number(start);
+  }
+
+  private open(start: number, c: number): number {
+    const level = this.depth;
+    if (level === this.maxDepth) {
+      return this.lexer.refuse('too-deep', start, `Nested more than ${level} levels deep.`);
+    }
+    if (this.outline.has(level)) this.outline.add(level, this.memberName(), c, start, start);
+    if (c === OPEN_OBJECT) {
+      this.closers[level] = CLOSE_OBJECT;
+      this.current[level] = NO_MEMBER;
+      this.inConstructor[level] = this.afterConstructor ? 1 : 0;
+      this.seen.open(level);
+    } else {
+      this.closers[level] = CLOSE_ARRAY;
+      this.current[level] = 0;
+    }
+    this.afterConstructor = false;
+    this.depth = level + 1;
+    return this.lexer.skipSpace(start + 1);
+  }
+
+  private close(i: number): number {
+    this.depth--;
+    this.afterConstructor = false;
+    this.outline.close(this.depth, i + 1);
+    return i + 1;
+  }
+
+  /** From a key to where its value begins. */
+  private key(quote: number): number {
+    const { lexer } = this;
+    const level = this.depth - 1;
+    this.current[level] = NO_MEMBER;
+    if (lexer.peek(quote) !== QUOTE) return lexer.malformed(quote, 'Expected a key in double quotes.');
+    const after = lexer.key(quote);
+    if (after === REFUSED) return REFUSED;
+    this.current[level] = quote;
+    this.currentEnd[level] = after;
+
+    if (!lexer.grammarOnly && !this.isAllowed(level, quote, after)) return REFUSED;
+    const colon = lexer.skipSpace(after);
+    if (lexer.peek(colon) !== COLON) return lexer.malformed(colon, 'Expected a colon after the key.');
+    return lexer.skipSpace(colon + 1);
+  }
+
+  private isAllowed(level: number, quote: number, after: number): boolean {
+    if (this.isUnsafe(level, quote, after)) {
+      this.lexer.refuse('unsafe-key', quote, 'This key could change the prototype of an object.');
+      return false;
+    }
+    if (!this.seen.add(level, quote, after)) {
+      this.lexer.refuse('duplicate-key', quote, 'This key comes twice in its object.');
+      return false;
+    }
+    return true;
+  }
+
+  /** `__proto__`, and `prototype` inside of `constructor`: what a careless merge carries to Object.prototype. */
+  private isUnsafe(level: number, quote: number, after: number): boolean {
+    const length = after - quote - 2;
+    this.afterConstructor = false;
+    if (this.lexer.keyIsPlain && length !== 9 && length !== 11) return false;
+    const name = this.lexer.keyName(quote, after);
+    this.afterConstructor = name === 'constructor';
+    return name === '__proto__' || (name === 'prototype' && this.inConstructor[level] === 1);
+  }
+
+  /** The key of the value being read; '' for an element and for the document. */
+  private memberName(): string {
+    const level = this.depth - 1;
+    return level < 0 || this.closers[level] === CLOSE_ARRAY ? '' : this.keyAt(level);
+  }
+
+  private keyAt(level: number): string {
+    return this.lexer.keyName(this.current[level]!, this.currentEnd[level]!);
+  }
+
+  private fault(start: number, base: string): JsonFault {
+    const { code, offset, detail } = this.lexer.problem!;
+    let pointer = base;
+    for (let level = 0; level < this.depth && this.current[level] !== NO_MEMBER; level++) {
+      const isArray = this.closers[level] === CLOSE_ARRAY;
+      pointer += pointerStep(isArray ? String(this.current[level]) : this.keyAt(level));
+    }
+    return { code, pointer, offset: offset + start, detail };
+  }
+}

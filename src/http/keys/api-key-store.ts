@@ -1,0 +1,79 @@
+import { Injectable } from '@nestjs/common';
+import type { Scope } from '../../config/api-keys-variable.ts';
+import { Database } from '../../database/database.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { AuditLog } from '../audit/audit-log.ts';
+import { ALL_KEYS, INSERT_KEY, LIVE_KEYS, REVOKE_KEY } from './api-key.sql.ts';
+
+export interface LiveKey {
+  readonly id: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly hash: Buffer;
+}
+
+export interface KeyRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly createdAt: Date;
+  readonly createdBy: string;
+  readonly revokedAt: Date | null;
+}
+
+@Injectable()
+export class ApiKeyStore {
+  constructor(
+    private readonly database: Database,
+    private readonly audit: AuditLog,
+  ) {}
+
+  async live(): Promise<LiveKey[]> {
+    const rows = await this.database.query<{
+      id: string;
+      name: string;
+      scopes: Scope[];
+      secret_hash: Buffer;
+    }>(LIVE_KEYS);
+    return rows.map(({ id, name, scopes, secret_hash }) => ({ id, name, scopes, hash: secret_hash }));
+  }
+
+  async list(afterId: string | undefined, limit: number): Promise<KeyRecord[]> {
+    const rows = await this.database.query<{
+      id: string;
+      name: string;
+      scopes: Scope[];
+      created_at: Date;
+      created_by: string;
+      revoked_at: Date | null;
+    }>(ALL_KEYS, [afterId ?? null, limit]);
+    return rows.map(({ created_at, created_by, revoked_at, ...row }) => ({
+      ...row,
+      createdAt: created_at,
+      createdBy: created_by,
+      revokedAt: revoked_at,
+    }));
+  }
+
+  /** Undefined when a live key has the name. */
+  async insert(key: LiveKey, createdBy: string): Promise<Date | undefined> {
+    const values = [key.id, key.name, key.scopes, key.hash, createdBy];
+    return this.database.transaction(async (tx) => {
+      const [row] = await tx.query<{ created_at: Date }>(INSERT_KEY, values);
+      const target = `${key.name} (${key.id}): ${key.scopes.join(', ')}`;
+      if (row) await this.audit.record({ by: createdBy, action: 'api-key.create', target }, tx);
+      return row?.created_at;
+    });
+  }
+
+  async revoke(id: string, by: string): Promise<boolean> {
+    return this.database.transaction((tx) => this.revokeIn(tx, id, by));
+  }
+
+  private async revokeIn(tx: Transaction, id: string, by: string): Promise<boolean> {
+    const [row] = await tx.query<{ name: string; first: boolean }>(REVOKE_KEY, [id]);
+    if (row?.first)
+      await this.audit.record({ by, action: 'api-key.revoke', target: `${row.name} (${id})` }, tx);
+    return row !== undefined;
+  }
+}

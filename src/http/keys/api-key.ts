@@ -1,0 +1,27 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+
+/** sk_<id>_<secret>: the id finds the key, the secret proves it; only a hash of the secret is kept. */
+export interface TokenParts {
+  readonly id: string;
+  readonly secret: string;
+}
+
+export function tokenParts(token: string): TokenParts | undefined {
+  const match = /^sk_([A-Za-z0-9]{1,32})_([\w-]{8,200})$/.exec(token);
+  return match ? { id: match[1]!, secret: match[2]! } : undefined;
+}
+
+export function newToken(): TokenParts & { token: string } {
+  const id = randomBytes(6).toString('hex');
+  const secret = randomBytes(24).toString('base64url');
+  return { id, secret, token: `sk_${id}_${secret}` };
+}
+
+/** Plain SHA-256: the secret has 192 random bits, there is nothing to stretch. */
+export function hashOf(secret: string): Buffer {
+  return hash('sha256', secret, 'buffer');
+}
+
+export function proves(secret: string, known: Buffer): boolean {
+  return timingSafeEqual(hashOf(secret), known);
+}

@@ -1,0 +1,100 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Loop } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
+import type { Scope } from '../../config/api-keys-variable.ts';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import type { Caller } from '../access.ts';
+import type { Gatekeeper } from '../server.ts';
+import { hashOf, newToken, proves, tokenParts } from './api-key.ts';
+import { ApiKeyStore, type LiveKey } from './api-key-store.ts';
+
+/** Revoked keys must be refused by every replica within 5 s. */
+const REFRESH_MS = 2_000;
+/** An unknown key may be brand new: look, but no more often than this, whoever asks. They wait that long. */
+const LOOK_AGAIN_MS = 100;
+
+/** Knows whose key it is without asking the database on each request. */
+@Injectable()
+export class ApiKeys implements Gatekeeper, OnApplicationBootstrap, BeforeApplicationShutdown {
+  readonly everybody: Caller | undefined;
+  private readonly configured: ReadonlyMap<string, LiveKey>;
+  private stored: ReadonlyMap<string, LiveKey> = new Map();
+  private readonly refreshing: Loop;
+  private lookedAt = 0;
+  private nextLook: Promise<void> | undefined;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) settings: Settings,
+    private readonly store: ApiKeyStore,
+    loops: Loops,
+  ) {
+    this.configured = new Map(
+      settings.apiKeys.map(({ name, scopes, key }) => {
+        const { id, secret } = tokenParts(key)!;
+        return [id, { id, name, scopes, hash: hashOf(secret) }];
+      }),
+    );
+    this.everybody = this.configured.size ? undefined : { name: 'open', scopes: ['admin'] };
+    this.refreshing = loops.create('api-keys', REFRESH_MS, async () => {
+      await this.refresh();
+      return 'idle';
+    });
+  }
+
+  async onApplicationBootstrap(): Promise<void> {
+    await this.refresh();
+    this.refreshing.start();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.refreshing.stop();
+  }
+
+  async callerOf(token: string): Promise<Caller | undefined> {
+    const parts = tokenParts(token);
+    if (!parts) return undefined;
+    if (!this.find(parts.id)) await this.lookAgain();
+    const key = this.find(parts.id);
+    return key && proves(parts.secret, key.hash) ? key : undefined;
+  }
+
+  /** The token is in the answer and nowhere else. Undefined when the name is taken. */
+  async create(name: string, scopes: readonly Scope[], by: Caller) {
+    if ([...this.configured.values()].some((key) => key.name === name)) return undefined;
+    const { id, secret, token } = newToken();
+    const createdAt = await this.store.insert({ id, name, scopes, hash: hashOf(secret) }, by.name);
+    if (!createdAt) return undefined;
+    await this.refresh();
+    return { id, name, scopes, createdAt, key: token };
+  }
+
+  async revoke(id: string, by: Caller): Promise<boolean> {
+    const revoked = await this.store.revoke(id, by.name);
+    await this.refresh();
+    return revoked;
+  }
+
+  private find(id: string): LiveKey | undefined {
+    return this.configured.get(id) ?? this.stored.get(id);
+  }
+
+  /** A look that has begun may have missed the key: who asks meanwhile waits for the one after it. */
+  private lookAgain(): Promise<void> {
+    this.nextLook ??= delay(this.lookedAt + LOOK_AGAIN_MS - Date.now()).then(() => {
+      this.nextLook = undefined;
+      return this.refresh();
+    });
+    return this.nextLook;
+  }
+
+  private async refresh(): Promise<void> {
+    this.lookedAt = Date.now();
+    this.stored = new Map((await this.store.live()).map((key) => [key.id, key]));
+  }
+}

@@ -1,0 +1,60 @@
+import { Problem } from './problems.ts';
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** Give it back as `cursor` for what follows; null at the end. */
+  readonly next: string | null;
+}
+
+export interface PageRequest<Cursor> {
+  readonly limit: number;
+  readonly after: Cursor | undefined;
+}
+
+const LARGEST_PAGE = 500;
+
+/** `?limit=50&cursor=…`; a cursor is opaque to callers, and one that we did not make is refused. */
+export function pageRequest<Cursor>(
+  query: { limit?: string | undefined; cursor?: string | undefined },
+  isCursor: (value: unknown) => value is Cursor,
+): PageRequest<Cursor> {
+  return {
+    limit: limitOf(query.limit),
+    after: query.cursor === undefined ? undefined : cursorOf(query.cursor, isCursor),
+  };
+}
+
+/** `rows` holds up to limit + 1: the one too many tells that there is more. */
+export function pageOf<Row, Item>(
+  rows: readonly Row[],
+  limit: number,
+  cursorOfRow: (row: Row) => unknown,
+  itemOf: (row: Row) => Item,
+): Page<Item> {
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const next = rows.length > limit && last !== undefined ? encode(cursorOfRow(last)) : null;
+  return { items: shown.map(itemOf), next };
+}
+
+function limitOf(text: string | undefined): number {
+  if (text === undefined) return 50;
+  const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (limit < 1 || limit > LARGEST_PAGE)
+    throw new Problem('invalid', `limit must be a whole number from 1 to ${LARGEST_PAGE}.`);
+  return limit;
+}
+
+function encode(value: unknown): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url');
+}
+
+function cursorOf<Cursor>(text: string, isCursor: (value: unknown) => value is Cursor): Cursor {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
+    if (isCursor(value)) return value;
+  } catch {
+    // refused below
+  }
+  throw new Problem('invalid', 'cursor is not one that this list gave; start again without it.');
+}

@@ -1,0 +1,43 @@
+import type { FastifyInstance, RouteOptions } from 'fastify';
+import type { Access } from './access.ts';
+
+export interface Route {
+  readonly method: string;
+  readonly url: string;
+  readonly access: Access;
+}
+
+/** Every route of the service, as registered; a route that does not say who may call it is refused. */
+export class RouteTable {
+  readonly routes: Route[] = [];
+
+  constructor(private readonly batchBodyLimit: number) {}
+
+  watch(fastify: FastifyInstance): void {
+    fastify.addHook('onRoute', (route) => this.add(route));
+  }
+
+  /** The methods a path does answer to, for a 405. */
+  methodsOf(path: string): string[] {
+    const matching = this.routes.filter(({ url }) => patternOf(url).test(path));
+    return [...new Set(matching.map(({ method }) => method))];
+  }
+
+  private add(route: RouteOptions): void {
+    if (route.config?.body === 'raw-batch') route.bodyLimit = this.batchBodyLimit;
+    for (const method of [route.method].flat()) {
+      if (method === 'OPTIONS') continue;
+      const access = route.config?.access;
+      if (!access) throw new Error(`${method} ${route.url} does not declare who may call it: add @Allow(…)`);
+      this.routes.push({ method, url: route.url, access });
+    }
+  }
+}
+
+function patternOf(url: string): RegExp {
+  const parts = url.split(/(:[A-Za-z]+|\*)/).map((part) => {
+    if (part === '*') return '.*';
+    return part.startsWith(':') ? '[^/]+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  });
+  return new RegExp(`^${parts.join('')}/?$`);
+}

@@ -1,0 +1,206 @@
+import type { Socket } from 'node:net';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify';
+import type { Scope } from '../config/api-keys-variable.ts';
+import type { Settings } from '../config/settings.ts';
+import { codeOf } from '../database/faults.ts';
+import type { Log } from '../telemetry/logger.ts';
+import { type Access, bearerToken, type Caller, permits, unauthenticated } from './access.ts';
+import { readBodies } from './body.ts';
+import type { Called, HttpMetrics } from './http-metrics.ts';
+import { problemOf } from './problem-of.ts';
+import { PROBLEM_MEDIA_TYPE, Problem, type ProblemName, retryAfter } from './problems.ts';
+import { REQUEST_ID_HEADER, requestId } from './request-id.ts';
+import { RouteTable } from './routes.ts';
+
+/** Long enough for a message id of 200 characters, percent-encoded. */
+const LONGEST_PATH_PART = 3_000;
+
+/** Between an answer and the next request of one who sends them without waiting. */
+const PAUSE_MS = 100;
+/** A request that was on its way when we stopped to listen has come by then. */
+const SILENCE_MS = 1_000;
+
+/** What somebody has to look at; every other problem is the caller's to solve. */
+const FAULTS_OF_OURS: readonly ProblemName[] = ['internal', 'database-away'];
+
+/** Who a token belongs to; undefined for nobody. */
+export interface Gatekeeper {
+  callerOf(token: string): Promise<Caller | undefined>;
+  /** Set when no key is configured at all: everybody on this machine is this caller. */
+  readonly everybody: Caller | undefined;
+}
+
+/** Fastify with what holds for every route: ids, bodies, access, problems. */
+export class Server {
+  readonly adapter: FastifyAdapter;
+  readonly routes: RouteTable;
+  private gatekeeper: Gatekeeper | undefined;
+  private metrics: HttpMetrics | undefined;
+  private readonly connections = new Set<Socket>();
+  private parting = false;
+  private stopping = false;
+
+  constructor(
+    private readonly settings: Settings,
+    private readonly log: Log,
+  ) {
+    this.routes = new RouteTable(settings.batchBodyLimit);
+    this.adapter = new FastifyAdapter({
+      bodyLimit: settings.bodyLimit,
+      requestTimeout: settings.requestTimeout,
+      http: {
+        headersTimeout: settings.requestTimeout,
+        connectionsCheckingInterval: Math.min(1_000, settings.requestTimeout),
+        maxHeaderSize: 16_384,
+        // Node would answer by itself, without a body; `admit` refuses it as a problem.
+        requireHostHeader: false,
+      },
+      keepAliveTimeout: 72_000,
+      forceCloseConnections: 'idle',
+      return503OnClosing: false,
+      routerOptions: { maxParamLength: LONGEST_PATH_PART, ignoreTrailingSlash: true },
+      genReqId: requestId,
+      requestIdHeader: false,
+      logger: false,
+      frameworkErrors: ((error: Error, request: FastifyRequest, reply: FastifyReply) =>
+        this.answer(error, request, reply)) as NonNullable<FastifyServerOptions['frameworkErrors']>,
+      clientErrorHandler: (error, socket) => this.answerBroken(error, socket),
+    });
+    this.prepare(this.adapter.getInstance());
+  }
+
+  /** Api keys live in the database, which is there only once the application is. */
+  guardWith(gatekeeper: Gatekeeper): void {
+    this.gatekeeper = gatekeeper;
+  }
+
+  measureWith(metrics: HttpMetrics): void {
+    this.metrics = metrics;
+  }
+
+  /** Every connection ends with its next answer: whoever keeps one alive goes on elsewhere. */
+  partWithCallers(): void {
+    this.parting = true;
+  }
+
+  /** What a caller sees of anything that was thrown. */
+  answer(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    if (isCallerGone(error, request)) return;
+    const problem = this.refined(problemOf(error), request);
+    if (FAULTS_OF_OURS.includes(problem.problem)) {
+      this.log.error(
+        {
+          event: `http.${problem.problem}`,
+          requestId: request.id,
+          ...calledBy(request),
+          error,
+        },
+        'a request failed',
+      );
+    }
+    this.metrics?.refused(problem.problem, calledBy(request));
+    void reply
+      .code(problem.status)
+      .headers({ ...problem.more.headers, [REQUEST_ID_HEADER]: request.id })
+      .type(PROBLEM_MEDIA_TYPE)
+      .serializer(String)
+      .send(JSON.stringify(problem));
+  }
+
+  private prepare(fastify: FastifyInstance): void {
+    this.routes.watch(fastify);
+    readBodies(fastify);
+    fastify.decorateRequest('caller');
+    fastify.addHook('onRequest', (request, reply) => this.admit(request, reply));
+    fastify.addHook('onResponse', async (request, reply) => {
+      this.metrics?.answered(calledBy(request), reply.statusCode, reply.elapsedTime);
+      // One that was asked for before we began to stop was not told to hang up, and would be waited for.
+      if (this.stopping) setTimeout(() => fastify.server.closeIdleConnections(), PAUSE_MS);
+    });
+    fastify.addHook('preClose', async () => {
+      this.stopping = true;
+      setTimeout(() => this.hangUpOnTheSilent(), SILENCE_MS);
+    });
+    fastify.server.on('connection', (socket) => {
+      this.connections.add(socket);
+      socket.once('close', () => this.connections.delete(socket));
+    });
+    // What Node answers by itself, or not at all: an `Expect` it does not know is ignored, a tunnel is refused.
+    fastify.server.on('checkExpectation', (request, response) => fastify.routing(request, response));
+    fastify.server.on('connect', (_request, socket) => this.answerBroken(new Error(), socket as Socket));
+  }
+
+  /** Node waits for ever for a connection on which nothing was ever asked: a load balancer's, a browser's ahead of time. */
+  private hangUpOnTheSilent(): void {
+    for (const socket of this.connections) if (socket.bytesRead === 0) socket.destroy();
+  }
+
+  private answerBroken(error: Error & { code?: string }, socket: Socket): void {
+    const problem = answerBrokenRequest(error, socket);
+    if (problem) this.metrics?.refused(problem.problem, undefined);
+  }
+
+  private async admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    reply.header(REQUEST_ID_HEADER, request.id).header('x-content-type-options', 'nosniff');
+    if (this.parting) reply.header('connection', 'close');
+    if (this.stopping) throw new Problem('stopping', 'Ask another replica.', retryAfter(1));
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      throw new Problem('bad-request', 'Send a Host header.');
+    }
+    const access = this.scopeOf(request.routeOptions.config.access ?? 'public');
+    if (access === 'public') return;
+    const caller = this.gatekeeper?.everybody ?? (await this.callerOf(request));
+    if (!permits(caller, access)) throw new Problem('forbidden', `This needs the scope "${access}".`);
+    request.caller = caller;
+  }
+
+  private scopeOf(access: Access): Scope | 'public' {
+    if (access !== 'metrics') return access;
+    return this.settings.metricsAccess === 'keyed' ? 'read' : 'public';
+  }
+
+  private async callerOf(request: FastifyRequest): Promise<Caller> {
+    const caller = await this.gatekeeper?.callerOf(bearerToken(request));
+    if (caller) return caller;
+    throw unauthenticated('The api key is unknown or revoked.');
+  }
+
+  /** A path that exists with other methods is a 405, and says which. */
+  private refined(problem: Problem, request: FastifyRequest): Problem {
+    if (problem.problem !== 'not-found' || request.routeOptions.url !== undefined) return problem;
+    const methods = this.routes.methodsOf(request.url.split('?')[0]!);
+    if (methods.length === 0) return problem;
+    const allow = methods.join(', ');
+    return new Problem('method-not-allowed', `Use ${allow}.`, { headers: { allow } });
+  }
+}
+
+function calledBy({ method, routeOptions }: FastifyRequest): Called {
+  return { method, route: routeOptions.url ?? '(none)' };
+}
+
+/** The connection broke while the body was still coming: nobody is left to answer, and nothing is wrong here. */
+function isCallerGone(error: unknown, request: FastifyRequest): boolean {
+  return codeOf(error) === 'ECONNRESET' && request.raw.readableAborted;
+}
+
+/** The request never became one: there is no reply object, only the socket. */
+function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): Problem | undefined {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return undefined;
+  }
+  const found = problemOf(error);
+  const problem =
+    found.problem === 'internal' ? new Problem('bad-request', 'The request is not valid HTTP.') : found;
+  const body = JSON.stringify(problem);
+  socket.write(
+    `HTTP/1.1 ${problem.status} ${problem.toJSON().title}\r\ncontent-type: ${PROBLEM_MEDIA_TYPE}\r\n` +
+      `${REQUEST_ID_HEADER}: ${requestId({ headers: {} })}\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  );
+  // Not end(): a caller that keeps its side open would keep the connection, too.
+  socket.destroySoon();
+  return problem;
+}

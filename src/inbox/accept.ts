@@ -1,0 +1,157 @@
+import { Injectable } from '@nestjs/common';
+import type { Transaction } from '../database/transaction.ts';
+import { type Compared, IngestStore, identity, type ProducerName } from './ingest-store.ts';
+import type { NewMessage } from './new-message.ts';
+import { judge, type Range, type Verdict } from './producer-sequence.ts';
+
+/** What became of one posted message. */
+export type Outcome =
+  | {
+      readonly kind: 'accepted';
+      readonly id: string;
+      readonly status: string;
+      readonly gap?: Range;
+      readonly gapFilled?: true;
+    }
+  | {
+      readonly kind: 'duplicate';
+      readonly id: string;
+      readonly status: string;
+      readonly knownBy: 'id' | 'sequence';
+    }
+  | { readonly kind: 'conflict'; readonly id: string }
+  | { readonly kind: 'too-many-gaps'; readonly id: string };
+
+/** Undoes a transaction; carries what was found. */
+class Refused extends Error {
+  constructor(readonly outcomes: readonly Outcome[]) {
+    super('refused');
+  }
+}
+
+/** Stores posted messages once each, and says for each what happened. */
+@Injectable()
+export class Accept {
+  constructor(private readonly store: IngestStore) {}
+
+  /** Messages that have nothing to do with each other, in one commit: the hot path is one statement. */
+  async singles(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+    if (!messages.some((message) => message.producer)) return this.insert(messages);
+    const outcomes = await this.batch(messages);
+    if (messages.length === 1 || !outcomes.some(isRefusal)) return outcomes;
+    // A refused message must not use up its number, nor undo its neighbours: each for itself.
+    const alone: Outcome[] = [];
+    for (const message of messages) alone.push(...(await this.batch([message])));
+    return alone;
+  }
+
+  /** All or nothing: one that is refused undoes them all. */
+  async batch(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+    try {
+      return await this.store.transaction(async (tx) => {
+        const outcomes = await this.sequenced(messages, tx);
+        if (outcomes.some(isRefusal)) throw new Refused(outcomes);
+        return outcomes;
+      });
+    } catch (error) {
+      if (error instanceof Refused) return error.outcomes;
+      throw error;
+    }
+  }
+
+  private async insert(messages: readonly NewMessage[], tx?: Transaction): Promise<readonly Outcome[]> {
+    if (messages.length === 0) return [];
+    const rows = await this.store.insert(messages, tx);
+    if (rows.length === messages.length && rows.every(({ status }) => status === 'pending')) {
+      return messages.map(({ id }) => ({ kind: 'accepted', id, status: 'pending' }));
+    }
+    const inserted = new Map(rows.map((row) => [identity(row), row.status]));
+    if (rows.length === messages.length) return messages.map((message) => accepted(message, inserted));
+    return this.withDuplicates(messages, inserted, tx);
+  }
+
+  /** Of equal identities in one flush the first is the message, the others repeat it. */
+  private async withDuplicates(
+    messages: readonly NewMessage[],
+    inserted: ReadonlyMap<string, string>,
+    tx: Transaction | undefined,
+  ): Promise<readonly Outcome[]> {
+    const compared = await this.store.compare(messages, tx);
+    const unclaimed = new Set(inserted.keys());
+    return messages.map((message, index) =>
+      unclaimed.delete(identity(message))
+        ? accepted(message, inserted)
+        : repeated(message, compared.get(index)),
+    );
+  }
+
+  /** Numbers first: what a producer's sequence knows as a repeat is not even tried. */
+  private async sequenced(messages: readonly NewMessage[], tx: Transaction): Promise<readonly Outcome[]> {
+    const verdicts = await this.judge(messages, tx);
+    const fresh = messages.filter((message) => isNew(verdicts.get(message)));
+    const repeats = messages.filter((message) => verdicts.get(message)?.kind === 'seen');
+    const stored = await this.insert(fresh, tx);
+    const originals = repeats.length ? await this.store.findSequences(repeats, tx) : new Map();
+    return messages.map((message) => {
+      const verdict = verdicts.get(message);
+      if (verdict?.kind === 'too-many-gaps') return { kind: 'too-many-gaps', id: message.id };
+      if (verdict?.kind === 'seen') {
+        // The row is gone once its retention is over; the number stays known.
+        const original = originals.get(repeats.indexOf(message));
+        return {
+          kind: 'duplicate',
+          id: original?.id ?? message.id,
+          status: original?.status ?? 'finished',
+          knownBy: 'sequence',
+        };
+      }
+      return noted(stored[fresh.indexOf(message)]!, verdict);
+    });
+  }
+
+  private async judge(messages: readonly NewMessage[], tx: Transaction): Promise<Map<NewMessage, Verdict>> {
+    const verdicts = new Map<NewMessage, Verdict>();
+    const sequenced = messages.filter((message) => message.producer);
+    if (sequenced.length === 0) return verdicts;
+    const names = new Map(sequenced.map(producerOf).map((name) => [identity(name), name]));
+    const states = await this.store.lockProducers([...names.values()], tx);
+    for (const message of sequenced) {
+      const name = identity(producerOf(message));
+      const [verdict, next] = judge(states.get(name)!, message.producer!.sequence);
+      states.set(name, next);
+      verdicts.set(message, verdict);
+    }
+    await this.store.saveProducers(
+      [...names].map(([name, producer]) => ({ ...producer, ...states.get(name)! })),
+      tx,
+    );
+    return verdicts;
+  }
+}
+
+function producerOf({ source, producer }: NewMessage): ProducerName {
+  return { source, id: producer!.id };
+}
+
+function isNew(verdict: Verdict | undefined): boolean {
+  return verdict?.kind !== 'seen' && verdict?.kind !== 'too-many-gaps';
+}
+
+function noted(outcome: Outcome, verdict: Verdict | undefined): Outcome {
+  if (outcome.kind !== 'accepted') return outcome;
+  if (verdict?.kind === 'jump') return { ...outcome, gap: verdict.gap };
+  return verdict?.kind === 'filler' ? { ...outcome, gapFilled: true } : outcome;
+}
+
+function accepted(message: NewMessage, inserted: ReadonlyMap<string, string>): Outcome {
+  return { kind: 'accepted', id: message.id, status: inserted.get(identity(message))! };
+}
+
+function repeated(message: NewMessage, stored: Compared | undefined): Outcome {
+  if (stored && !stored.same) return { kind: 'conflict', id: message.id };
+  return { kind: 'duplicate', id: message.id, status: stored?.status ?? 'finished', knownBy: 'id' };
+}
+
+export function isRefusal(outcome: Outcome): boolean {
+  return outcome.kind === 'conflict' || outcome.kind === 'too-many-gaps';
+}

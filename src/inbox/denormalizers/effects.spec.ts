@@ -1,0 +1,231 @@
+import 'reflect-metadata';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { IsInt } from 'class-validator';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { loadSettings } from '../../config/settings.ts';
+import type { DenormalizerMethods, DenormalizerOptions } from '../../contract/denormalizer.ts';
+import type { Message } from '../../contract/message.ts';
+import { Refuse } from '../../contract/outcomes.ts';
+import type { ReadModelTransaction } from '../../contract/read-model-transaction.ts';
+import { Database } from '../../database/database.ts';
+import type { ClaimedMessage } from '../processing/claimed-message.ts';
+import { ReadModelTx } from '../processing/read-model-tx.ts';
+import { Denormalizers } from './denormalizers.ts';
+import { type ApplyFailed, Effects, type Prepared } from './effects.ts';
+
+interface Tested extends DenormalizerMethods {
+  readonly name: string;
+  readonly options?: Partial<DenormalizerOptions>;
+}
+
+function effectsOf(...tested: Tested[]): Effects {
+  const denormalizers = new Denormalizers(undefined as never);
+  denormalizers.use(
+    tested.map(({ name, options, ...instance }) => ({
+      name,
+      options: { types: ['t'], ...options },
+      instance,
+    })),
+  );
+  return new Effects(denormalizers);
+}
+
+/** `a1`: the first message of key a. */
+function rows(...names: string[]): ClaimedMessage[] {
+  return names.map((name, index) => {
+    const [key, type = 't'] = name.split(':') as [string, string?];
+    return {
+      id: key,
+      key: key[0]!,
+      type,
+      position: index + 1,
+      lane: 0,
+      payload: '{}',
+      attempt: 1,
+    } as ClaimedMessage;
+  });
+}
+
+const NOTHING_PREPARED: Prepared = new Map();
+
+/** Writes down what is issued and what is answered; answers come a turn of the event loop later. */
+function wire() {
+  const log: string[] = [];
+  const query = async (sql: string) => {
+    log.push(`>${sql}`);
+    await nextTurn();
+    log.push(`<${sql}`);
+    return [];
+  };
+  return { log, tx: { query } as unknown as ReadModelTransaction };
+}
+
+const twoStatements = async ({ id }: Message, tx: ReadModelTransaction) => {
+  await tx.query(`${id}.1`);
+  await tx.query(`${id}.2`);
+};
+
+describe('on the wire', () => {
+  it('statements of different keys go out together, those of one key one after the other', async () => {
+    const { log, tx } = wire();
+    await effectsOf({ name: 'A', apply: twoStatements }).apply(rows('a1', 'b1', 'a2'), tx, NOTHING_PREPARED);
+    expect(log.slice(0, 3)).toEqual(['>a1.1', '>b1.1', '<a1.1']);
+    expect(log.filter((line) => line[1] === 'a').join(' ')).toBe(
+      '>a1.1 <a1.1 >a1.2 <a1.2 >a2.1 <a2.1 >a2.2 <a2.2',
+    );
+  });
+
+  it('a sequential denormalizer has one statement out at a time; other keys are not slowed by it', async () => {
+    const { log, tx } = wire();
+    const sequential = { name: 'S', apply: twoStatements, options: { types: ['s'], sequential: true } };
+    const effects = effectsOf(sequential, { name: 'A', apply: twoStatements });
+    await effects.apply(rows('a1:s', 'b1:s', 'c1:t', 'b2:t'), tx, NOTHING_PREPARED);
+    const issued = log.filter((line) => line.startsWith('>'));
+    expect(issued).toEqual(['>a1.1', '>c1.1', '>a1.2', '>c1.2', '>b1.1', '>b1.2', '>b2.1', '>b2.2']);
+  });
+
+  it('a message goes through its denormalizers in order before the next of its key, whoever handles which type', async () => {
+    const { log, tx } = wire();
+    const note =
+      (name: string) =>
+      async ({ id }: Message, to: ReadModelTransaction) =>
+        void (await to.query(`${name} ${id}`));
+    const effects = effectsOf(
+      { name: 'late', apply: note('late'), options: { types: ['new', 'old'], order: 1 } },
+      { name: 'new', apply: note('new'), options: { types: ['new'] } },
+      { name: 'old', apply: note('old'), options: { types: ['old'] } },
+    );
+    await effects.apply(rows('a1:old', 'a2:new'), tx, NOTHING_PREPARED);
+    const issued = log.filter((line) => line.startsWith('>'));
+    expect(issued).toEqual(['>old a1', '>late a1', '>new a2', '>late a2']);
+  });
+
+  it('applyBatch gets all its messages at once, at its place in the order', async () => {
+    const { log, tx } = wire();
+    const batch = async (messages: readonly Message[], to: ReadModelTransaction) =>
+      void (await to.query(`batch ${messages.map(({ id }) => id)}`));
+    const single =
+      (name: string) =>
+      async ({ id }: Message, to: ReadModelTransaction) =>
+        void (await to.query(`${name} ${id}`));
+    const effects = effectsOf(
+      { name: 'before', apply: single('before'), options: { order: 1 } },
+      { name: 'batch', applyBatch: batch, options: { order: 2 } },
+      { name: 'after', apply: single('after'), options: { order: 3 } },
+    );
+    await effects.apply(rows('a1', 'b1', 'b2:other'), tx, NOTHING_PREPARED);
+    expect(log.filter((line) => line.startsWith('>'))).toEqual([
+      '>before a1',
+      '>before b1',
+      '>batch a1,b1',
+      '>after a1',
+      '>after b1',
+    ]);
+  });
+
+  it('what was prepared comes with the message, to the denormalizer that prepared it', async () => {
+    const given: unknown[] = [];
+    const apply = async (_message: Message, _tx: ReadModelTransaction, prepared: unknown) =>
+      void given.push(prepared);
+    const effects = effectsOf({ name: 'A', apply }, { name: 'B', apply });
+    const [row] = rows('a1') as [ClaimedMessage];
+    const prepared = new Map([[row, { results: new Map([['B', 'for B']]), error: undefined }]]);
+    await effects.apply([row], wire().tx, prepared);
+    expect(given).toEqual([undefined, 'for B']);
+  });
+});
+
+describe('who failed', () => {
+  let database: TestDatabase;
+  let engine: Database;
+
+  beforeAll(async () => {
+    database = await createDatabase({ empty: true });
+    engine = new Database(database.url, loadSettings({}), undefined, () => undefined);
+  });
+  afterAll(async () => {
+    await engine.close();
+    await database.drop();
+  });
+
+  async function failure(effects: Effects, ...messages: string[]): Promise<[string | undefined, string]> {
+    const tried = engine.transaction((tx) =>
+      effects.apply(rows(...messages), new ReadModelTx(tx), NOTHING_PREPARED),
+    );
+    const failed = await tried.then(
+      () => undefined,
+      (error: ApplyFailed) => error,
+    );
+    const guilty = failed?.guilty.map(({ id }) => id).join(' ') || undefined;
+    return [guilty, (failed?.reason as Error | undefined)?.message ?? 'nobody'];
+  }
+
+  const divide: Tested = {
+    name: 'divide',
+    async apply({ id, key }, tx) {
+      await tx.query('SELECT 1');
+      await tx.query('SELECT 1 / $1::integer', [key === 'x' ? 0 : 1]);
+      await tx.query('SELECT $1::text', [id]);
+    },
+  };
+
+  it('is the one whose statement broke the transaction, not those it broke it for', async () => {
+    expect(await failure(effectsOf(divide), 'a1', 'b1', 'x1', 'c1', 'c2')).toEqual([
+      'x1',
+      'division by zero',
+    ]);
+    expect(await failure(effectsOf(divide), 'x1', 'a1')).toEqual(['x1', 'division by zero']);
+    expect(await failure(effectsOf(divide), 'a1', 'b1')).toEqual([undefined, 'nobody']);
+  });
+
+  it('is found among statements that nobody awaits', async () => {
+    const careless: Tested = {
+      name: 'careless',
+      async apply({ key }, tx) {
+        void tx.query('SELECT 1 / $1::integer', [key === 'x' ? 0 : 1]).catch(() => undefined);
+      },
+    };
+    const tried = engine.transaction((tx) =>
+      effectsOf(careless).apply(rows('a1', 'x1'), new ReadModelTx(tx), NOTHING_PREPARED),
+    );
+    await expect(tried).rejects.toThrow('division by zero');
+  });
+
+  it('is known for a payload before anything is sent, and for what is thrown', async () => {
+    class Numbered {
+      @IsInt() n: number;
+    }
+    const { log, tx } = wire();
+    const strict = effectsOf(
+      { name: 'A', apply: twoStatements },
+      { name: 'strict', apply: async () => undefined, options: { types: ['s'], payload: Numbered } },
+    );
+    const refused = strict.apply(rows('a1', 'b1:s', 'c1:s'), tx, NOTHING_PREPARED);
+    await expect(refused).rejects.toMatchObject({
+      guilty: [{ id: 'b1' }, { id: 'c1' }],
+      reason: expect.any(Refuse),
+    });
+    expect(log).toEqual([]);
+
+    const thrower: Tested = {
+      name: 'thrower',
+      apply: ({ key }) => {
+        if (key === 'x' || key === 'y') throw new Error('at once');
+        return Promise.resolve();
+      },
+    };
+    expect(await failure(effectsOf(thrower), 'a1', 'x1', 'b1', 'y1')).toEqual(['x1 y1', 'at once']);
+  });
+
+  it('cannot be told of a batch, but of a batch of one', async () => {
+    const batch: Tested = {
+      name: 'batch',
+      applyBatch: () => {
+        throw new Error('not even a promise');
+      },
+    };
+    expect(await failure(effectsOf(batch), 'a1', 'b1')).toEqual([undefined, 'not even a promise']);
+    expect(await failure(effectsOf(batch), 'a1')).toEqual(['a1', 'not even a promise']);
+  });
+});

@@ -1,0 +1,88 @@
+import { Body, Controller, Delete, Get, HttpCode, Param, Put, Req } from '@nestjs/common';
+import {
+  ApiOperation,
+  ApiProperty,
+  ApiPropertyOptional,
+  ApiQuery,
+  ApiResponse,
+  ApiTags,
+} from '@nestjs/swagger';
+import { IsOptional, IsString, Length } from 'class-validator';
+import type { FastifyRequest } from 'fastify';
+import { Allow } from '../../http/access.ts';
+import { pageOf, pageRequest } from '../../http/pages.ts';
+import { Problem } from '../../http/problems.ts';
+import { queryOf } from '../../http/query.ts';
+import { validBody } from '../../http/valid-body.ts';
+import { checkKey, checkTime, Faults } from '../fields.ts';
+import { type HoldCursor, HoldsStore } from './holds-store.ts';
+
+export class PutHold {
+  @ApiPropertyOptional({ format: 'date-time', description: 'Absent: until it is ended.' })
+  @IsOptional()
+  @IsString()
+  until?: string;
+
+  @ApiProperty({ example: 'campaign in creation' })
+  @IsString()
+  @Length(1, 500)
+  reason: string;
+}
+
+@ApiTags('holds')
+@Controller('v1')
+export class HoldsController {
+  constructor(private readonly holds: HoldsStore) {}
+
+  @Put('keys/:key/hold')
+  @Allow('admin')
+  @ApiOperation({ summary: 'Hold a key: its messages wait, others are not slowed.' })
+  @ApiResponse({ status: 200, description: 'Held.' })
+  async put(
+    @Param('key') key: string,
+    @Body(validBody(PutHold)) body: PutHold,
+    @Req() request: FastifyRequest,
+  ) {
+    const faults = new Faults();
+    checkKey(key, '', faults);
+    const until = body.until === undefined ? undefined : checkTime(body.until, '/until', faults);
+    const [fault] = faults.list;
+    if (fault)
+      throw new Problem('invalid', `${fault.pointer || 'The key'} ${fault.detail}.`, { errors: faults.list });
+    await this.holds.put(key, until, body.reason, request.caller.name);
+    return { key, until: until ?? null, reason: body.reason };
+  }
+
+  @Delete('keys/:key/hold')
+  @HttpCode(204)
+  @Allow('admin')
+  @ApiOperation({ summary: 'End the hold of a key, whatever its reason; its messages go on in order.' })
+  async end(@Param('key') key: string, @Req() request: FastifyRequest): Promise<void> {
+    const ended = !key.includes('\u0000') && (await this.holds.end(key, request.caller.name));
+    if (!ended) throw new Problem('not-found', 'This key is not held.');
+  }
+
+  @Get('holds')
+  @Allow('read')
+  @ApiOperation({ summary: 'Keys that are held, and why.' })
+  @ApiQuery({ name: 'key', required: false })
+  @ApiQuery({ name: 'limit', required: false })
+  @ApiQuery({ name: 'cursor', required: false })
+  async list(@Req() request: FastifyRequest) {
+    const query = queryOf(request.query, ['key', 'limit', 'cursor']);
+    const page = pageRequest(query, isHoldCursor);
+    const rows = await this.holds.list(query.key, page.after, page.limit + 1);
+    return pageOf(
+      rows,
+      page.limit,
+      (row) => [row.lane, row.key],
+      ({ key, until, reason, note, set_at }) => ({ key, until, reason, note, since: set_at }),
+    );
+  }
+}
+
+function isHoldCursor(value: unknown): value is HoldCursor {
+  return (
+    Array.isArray(value) && Number.isInteger(value[0]) && typeof value[1] === 'string' && value.length === 2
+  );
+}

@@ -1,0 +1,43 @@
+/**
+ * hold.put — by an operator; a hold without end that a dead letter set is not shortened by this, only by ending it. The
+ * note then tells that an operator holds the key, too: it stays held when the dead letter is dealt with.
+ * $1 key, $2 lane, $3 until or null, $4 note
+ */
+export const PUT_HOLD = `
+  INSERT INTO hold (queue, key, lane, until, reason, note)
+  VALUES ('inbox', $1, $2, COALESCE($3::timestamptz, 'infinity'), 'operator', $4)
+  ON CONFLICT (queue, lane, key) DO UPDATE
+  SET until = CASE WHEN hold.reason = 'dead-letter' THEN GREATEST(hold.until, EXCLUDED.until) ELSE EXCLUDED.until END,
+      reason = CASE WHEN hold.reason = 'dead-letter' THEN hold.reason ELSE EXCLUDED.reason END,
+      note = EXCLUDED.note, set_at = CASE WHEN hold.reason = 'dead-letter' THEN hold.set_at ELSE now() END`;
+
+/** hold.end — due from now on; the holder of the lane clears it away when nothing waits behind it any more. */
+export const END_HOLD = `
+  UPDATE hold SET until = clock_timestamp() WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;
+
+/** hold.list — in (lane, key) order. $1 limit, $2 after lane, $3 after key, $4 key or null */
+export const LIST_HOLDS = `
+  SELECT hold.key, hold.lane, NULLIF(hold.until, 'infinity') AS until, hold.reason, hold.note, hold.set_at
+  FROM hold
+  WHERE hold.queue = 'inbox' AND (hold.lane, hold.key) > ($2::integer, $3::text)
+    AND ($4::text IS NULL OR hold.key = $4) AND hold.until > clock_timestamp()
+  ORDER BY hold.lane, hold.key LIMIT $1`;
+
+/** why — all that one message may wait for, in one look. $1 position */
+export const WHY = `
+  SELECT message.id, message.status, message.key, message.due_at, message.error,
+         NULLIF(hold.until, 'infinity') AS hold_until, hold.reason AS hold_reason, hold.note AS hold_note,
+         hold.set_at AS hold_since,
+         (SELECT dead.id FROM inbox AS dead
+          WHERE dead.lane = message.lane AND dead.key = message.key AND dead.fingerprint IS NOT NULL
+            AND dead.lapsed_at >= hold.set_at
+          ORDER BY dead.position DESC LIMIT 1) AS dead_ahead,
+         lane.replica, lane.leased_until > clock_timestamp() AS leased, NULLIF(lane.leased_until, '-infinity') AS leased_until,
+         (SELECT count(*)::int FROM (
+            SELECT FROM inbox AS ahead
+            WHERE (ahead.lane, ahead.position) > (message.lane, 0) AND (ahead.lane, ahead.position) < (message.lane, message.position)
+              AND ahead.settled_at IS NULL AND ahead.waits IS NULL LIMIT 10000) AS some_ahead) AS ahead
+  FROM inbox AS message
+  JOIN lane ON lane.queue = 'inbox' AND lane.lane = message.lane
+  LEFT JOIN hold ON hold.queue = 'inbox' AND hold.lane = message.lane AND hold.key = message.key
+  WHERE message.position = $1`;

@@ -1,0 +1,73 @@
+import type { WhyRow } from './holds-store.ts';
+
+/** What a message waits for, and what can be done about it. */
+export interface Why {
+  readonly id: string;
+  readonly status: string;
+  readonly waitsFor:
+    | { readonly kind: 'nothing' }
+    | { readonly kind: 'time'; readonly until: Date }
+    | {
+        readonly kind: 'hold';
+        readonly reason: string;
+        readonly until: Date | null;
+        readonly since: Date | null;
+        readonly note: string | null;
+        readonly deadLetter: string | null;
+      }
+    | {
+        readonly kind: 'lease';
+        readonly replica: string | null;
+        readonly until: Date | null;
+        readonly ahead: number;
+      }
+    | { readonly kind: 'turn'; readonly ahead: number };
+  /** One sentence for a person, with the next step. */
+  readonly explanation: string;
+}
+
+/** Pure: the first thing that stands in the way, in the order a message would meet them. */
+export function explain(row: WhyRow): Why {
+  const { id, status } = row;
+  if (['finished', 'dead', 'expired', 'superseded', 'discarded'].includes(status)) {
+    const explanation =
+      status === 'dead'
+        ? `It is a dead letter (${row.error}); revive or discard it.`
+        : `It ended as ${status}.`;
+    return { id, status, waitsFor: { kind: 'nothing' }, explanation };
+  }
+  if (status === 'scheduled') {
+    const explanation = `It is due at ${row.due_at!.toISOString()}.`;
+    return { id, status, waitsFor: { kind: 'time', until: row.due_at! }, explanation };
+  }
+  if (row.hold_reason && status !== 'processing') return { id, status, ...heldBack(row) };
+  const { ahead, replica } = row;
+  if (row.leased) {
+    const explanation = `Replica ${replica} holds its lane and has ${ahead} messages of it before this one.`;
+    return { id, status, waitsFor: { kind: 'lease', replica, until: row.leased_until, ahead }, explanation };
+  }
+  const explanation = `It is its turn after ${ahead} others of its lane; if that does not change, no replica with the role inbox runs.`;
+  return { id, status, waitsFor: { kind: 'turn', ahead }, explanation };
+}
+
+function heldBack(row: WhyRow): Pick<Why, 'waitsFor' | 'explanation'> {
+  const { hold_reason, hold_until, hold_since, hold_note, dead_ahead } = row;
+  const deadLetter = hold_reason === 'dead-letter' ? dead_ahead : null;
+  const until = hold_until ? `until ${hold_until.toISOString()}` : 'without end';
+  const why: Record<string, string> = {
+    'dead-letter': `Its key waits behind the dead letter ${deadLetter}; revive or discard that, or end the hold.`,
+    operator: `An operator holds its key ${until}${hold_note ? ` (${hold_note})` : ''}; end the hold to let it go.`,
+    retry: `A message of its key is tried again later; its key waits ${until}.`,
+    deferred: `A denormalizer put a message of its key off; its key waits ${until}.`,
+    rate: `Its key is over its rate; it waits ${until}.`,
+  };
+  const waitsFor = {
+    kind: 'hold',
+    reason: hold_reason!,
+    until: hold_until,
+    since: hold_since,
+    note: hold_note,
+    deadLetter,
+  } as const;
+  return { waitsFor, explanation: why[hold_reason!]! };
+}

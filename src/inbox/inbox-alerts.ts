@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { laneOf } from '../lanes/lane-of.ts';
+import { Wakeups } from '../lanes/wakeups.ts';
+import { type Alert, Alerts } from '../telemetry/alerts.ts';
+import { LOG, type Log } from '../telemetry/logger.ts';
+import { IngestStore } from './ingest-store.ts';
+import { INBOX_LANES } from './new-message.ts';
+
+const SOURCE = 'urn:sluice:alerts';
+
+/** Alerts are messages like any other: a listener for `urn:sluice:alerts/*` gets them as signed webhooks. */
+@Injectable()
+export class InboxAlerts extends Alerts {
+  constructor(
+    private readonly store: IngestStore,
+    private readonly wakeups: Wakeups,
+    @Inject(LOG) private readonly log: Log,
+  ) {
+    super();
+  }
+
+  async raise({ name, key, details }: Alert): Promise<void> {
+    this.log.error({ event: `alert.${name}`, alertKey: key, ...details }, 'an alert was raised');
+    const lane = laneOf(key, INBOX_LANES);
+    await this.store.insert([
+      {
+        id: randomUUID(),
+        source: SOURCE,
+        type: `${SOURCE}/${name}`,
+        key,
+        lane,
+        payload: JSON.stringify(details),
+        headers: undefined,
+        occurredAt: new Date().toISOString(),
+        dueAt: undefined,
+        expiresAt: undefined,
+        producer: undefined,
+      },
+    ]);
+    this.wakeups.written('inbox', new Set([lane]));
+  }
+}

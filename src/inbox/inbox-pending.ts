@@ -1,0 +1,117 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { Pending } from '../contract/pending.ts';
+import { Database } from '../database/database.ts';
+import { isConflictOfTransactions } from '../database/faults.ts';
+import type { Transaction } from '../database/transaction.ts';
+import { Problem, retryAfter } from '../http/problems.ts';
+import { Denormalizers } from './denormalizers/denormalizers.ts';
+import { ApplyFailed, Effects } from './denormalizers/effects.ts';
+import { ONE_SNAPSHOT, PENDING_MESSAGES } from './pending.sql.ts';
+import type { ClaimedMessage } from './processing/claimed-message.ts';
+import { ReadModelTx } from './processing/read-model-tx.ts';
+import { sift } from './processing/sift.ts';
+
+/** A burst beyond this is not laid over: the answer is then as of the first so many. */
+const MOST_MESSAGES = 1_000;
+const MOST_TRIES = 5;
+/** Of the engine's connections; a flood of such reads must not keep messages from being processed. */
+const MOST_AT_ONCE = 2;
+
+/** Carries the answer out of a transaction that must not stay. */
+class RolledBack<T> extends Error {
+  constructor(readonly answer: T) {
+    super('rolled back');
+  }
+}
+
+/** Applies a key's waiting messages for real, reads, and rolls back: what will be is computed by what will do it. */
+@Injectable()
+export class InboxPending extends Pending {
+  private free = MOST_AT_ONCE;
+  private readonly queue: (() => void)[] = [];
+
+  constructor(
+    private readonly database: Database,
+    private readonly denormalizers: Denormalizers,
+    private readonly effects: Effects,
+  ) {
+    super();
+  }
+
+  async read<T>(key: string, read: (manager: EntityManager) => Promise<T>): Promise<T> {
+    await this.turn();
+    try {
+      for (let attempt = 1; attempt <= MOST_TRIES; attempt++) {
+        const answer = await this.tryToRead(key, read);
+        if (answer) return answer.answer;
+      }
+    } finally {
+      this.endTurn();
+    }
+    throw new Problem(
+      'read-model-behind',
+      'Messages of this key are being applied; ask again.',
+      retryAfter(1),
+    );
+  }
+
+  /** Undefined: the processor is at the same rows; the next look finds them applied. */
+  private async tryToRead<T>(
+    key: string,
+    read: (manager: EntityManager) => Promise<T>,
+  ): Promise<RolledBack<T> | undefined> {
+    try {
+      return await this.database.transaction(async (tx) => {
+        await tx.execute(ONE_SNAPSHOT);
+        await this.applyWaiting(key, tx);
+        throw new RolledBack(await read(tx.manager));
+      });
+    } catch (error) {
+      if (error instanceof RolledBack) return error;
+      if (isConflictOfTransactions(error)) return undefined;
+      throw error;
+    }
+  }
+
+  private async applyWaiting(key: string, tx: Transaction): Promise<void> {
+    const waiting = await tx.query<ClaimedMessage>(PENDING_MESSAGES, [key, MOST_MESSAGES]);
+    const { ready } = sift(waiting, {
+      slotOf: (type) => this.denormalizers.slotOf(type),
+      rankOf: (type) => this.denormalizers.rankOf(type),
+      lastOf: new Map(),
+    });
+    const messages = ready.filter(
+      ({ type }) => !this.denormalizers.of(type).some(({ instance }) => instance.prepare),
+    );
+    if (await this.applied(messages, tx)) return;
+    // One that would fail is left out, with those behind it: so it will be.
+    for (const message of messages) if (!(await this.applied([message], tx))) return;
+  }
+
+  private async applied(messages: readonly ClaimedMessage[], tx: Transaction): Promise<boolean> {
+    await tx.execute('SAVEPOINT pending');
+    try {
+      await this.effects.apply(messages, new ReadModelTx(tx), new Map());
+      await tx.execute('RELEASE SAVEPOINT pending');
+      return true;
+    } catch (error) {
+      const reason = error instanceof ApplyFailed ? error.reason : error;
+      if (isConflictOfTransactions(reason)) throw reason;
+      await tx.execute('ROLLBACK TO SAVEPOINT pending');
+      return false;
+    }
+  }
+
+  private async turn(): Promise<void> {
+    if (this.free > 0) this.free -= 1;
+    else await new Promise<void>((resolve) => this.queue.push(resolve));
+  }
+
+  /** To the next in line, if there is one. */
+  private endTurn(): void {
+    const next = this.queue.shift();
+    if (next) next();
+    else this.free += 1;
+  }
+}

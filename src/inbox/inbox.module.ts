@@ -1,0 +1,59 @@
+import { Global, Module } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
+import { Settlements } from '../contract/fresh.ts';
+import { Pending } from '../contract/pending.ts';
+import { FanOutModule } from '../outbox/fan-out.module.ts';
+import { Alerts } from '../telemetry/alerts.ts';
+import { Accept } from './accept.ts';
+import { Denormalizers } from './denormalizers/denormalizers.ts';
+import { Effects } from './denormalizers/effects.ts';
+import { HoldsController } from './holds/holds.controller.ts';
+import { HoldsStore } from './holds/holds-store.ts';
+import { InboxAlerts } from './inbox-alerts.ts';
+import { InboxPending } from './inbox-pending.ts';
+import { Ingest } from './ingest.ts';
+import { IngestMetrics } from './ingest-metrics.ts';
+import { IngestStore } from './ingest-store.ts';
+import { MessagesController } from './messages.controller.ts';
+import { MessagesStore } from './messages-store.ts';
+import { DueMessages } from './processing/due-messages.ts';
+import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts';
+import { InboxProcessor } from './processing/inbox-processor.ts';
+import { InboxQueue } from './processing/inbox-queue.ts';
+import { Preparations } from './processing/preparations.ts';
+import { ProcessingMetrics } from './processing/processing-metrics.ts';
+import { SettleStore } from './processing/settle-store.ts';
+import { SlowLanes } from './processing/slow-lanes.ts';
+import { RateLimit } from './rate-limit.ts';
+import { InboxSettlements } from './settlements.ts';
+
+/** From the POST to the inbox row, and from there to the read model and the outbox. */
+@Global()
+@Module({
+  imports: [DiscoveryModule, FanOutModule],
+  controllers: [MessagesController, HoldsController],
+  providers: [
+    RateLimit,
+    Ingest,
+    Accept,
+    IngestStore,
+    IngestMetrics,
+    MessagesStore,
+    HoldsStore,
+    InboxQueue,
+    DueMessages,
+    InboxProcessingTrigger,
+    Preparations,
+    SlowLanes,
+    InboxProcessor,
+    Denormalizers,
+    Effects,
+    SettleStore,
+    ProcessingMetrics,
+    { provide: Settlements, useClass: InboxSettlements },
+    { provide: Alerts, useClass: InboxAlerts },
+    { provide: Pending, useClass: InboxPending },
+  ],
+  exports: [Settlements, Pending, Alerts, IngestStore],
+})
+export class InboxModule {}

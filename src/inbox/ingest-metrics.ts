@@ -1,0 +1,69 @@
+import { Injectable } from '@nestjs/common';
+import { HttpMetrics } from '../http/http-metrics.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import type { Outcome } from './accept.ts';
+
+@Injectable()
+export class IngestMetrics {
+  private readonly accepted;
+  private readonly duplicates;
+  private readonly flushMessages;
+  private readonly flushSeconds;
+
+  constructor(
+    private readonly metrics: Metrics,
+    http: HttpMetrics,
+  ) {
+    this.accepted = metrics.counter({ name: 'messages_accepted_total', help: 'Messages stored.' });
+    this.duplicates = metrics.counter({
+      name: 'messages_duplicate_total',
+      help: 'Messages that had been stored before, by what told so.',
+      labelNames: ['reason'],
+    });
+    const refused = metrics.counter({
+      name: 'messages_refused_total',
+      help: 'Posts refused, by the problem they were answered with.',
+      labelNames: ['reason'],
+    });
+    http.watch({ method: 'POST', route: '/v1/messages' }, (reason) => refused.inc({ reason }));
+    this.flushMessages = metrics.histogram({
+      name: 'ingest_flush_messages',
+      help: 'How many messages went into one commit.',
+      buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+    });
+    this.flushSeconds = metrics.histogram({
+      name: 'ingest_flush_seconds',
+      help: 'How long one commit took.',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
+    });
+  }
+
+  watchRoom(read: () => { messages: number; bytes: number }): void {
+    this.metrics.gauge({
+      name: 'ingest_waiting_messages',
+      help: 'Messages waiting for their commit.',
+      collect() {
+        this.set(read().messages);
+      },
+    });
+    this.metrics.gauge({
+      name: 'ingest_waiting_bytes',
+      help: 'Size of the payloads waiting for their commit.',
+      collect() {
+        this.set(read().bytes);
+      },
+    });
+  }
+
+  flushStarted(messages: number): () => void {
+    this.flushMessages.observe(messages);
+    return this.flushSeconds.startTimer();
+  }
+
+  count(outcomes: readonly Outcome[]): void {
+    for (const outcome of outcomes) {
+      if (outcome.kind === 'accepted') this.accepted.inc();
+      else if (outcome.kind === 'duplicate') this.duplicates.inc({ reason: outcome.knownBy });
+    }
+  }
+}

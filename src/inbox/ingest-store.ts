@@ -1,0 +1,123 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../database/database.ts';
+import type { Transaction } from '../database/transaction.ts';
+import {
+  ADD_PRODUCERS,
+  COMPARE_MESSAGES,
+  FIND_SEQUENCES,
+  INSERT_MESSAGES,
+  LOCK_PRODUCERS,
+  SAVE_PRODUCERS,
+} from './ingest.sql.ts';
+import type { NewMessage } from './new-message.ts';
+import { fromMultirange, type ProducerState, toMultirange } from './producer-sequence.ts';
+
+type Statements = Pick<Transaction, 'query' | 'execute'>;
+
+/** A producer is named by its source and its own id. */
+export interface ProducerName {
+  readonly source: string;
+  readonly id: string;
+}
+
+export interface Stored {
+  readonly status: string;
+}
+
+export interface Inserted extends Stored {
+  readonly id: string;
+  readonly source: string;
+}
+
+export interface Compared extends Stored {
+  readonly same: boolean;
+}
+
+/** The statements of the ingest; on their own connection, or inside a transaction. */
+@Injectable()
+export class IngestStore {
+  constructor(private readonly database: Database) {}
+
+  transaction<Result>(work: (tx: Transaction) => Promise<Result>): Promise<Result> {
+    return this.database.transaction(work);
+  }
+
+  /** Those that were new, in no order. */
+  insert(messages: readonly NewMessage[], on: Statements = this.database): Promise<Inserted[]> {
+    return on.query<Inserted>(INSERT_MESSAGES, [recordset(messages)]);
+  }
+
+  /** By index, the stored message of the same identity. */
+  async compare(
+    messages: readonly NewMessage[],
+    on: Statements = this.database,
+  ): Promise<Map<number, Compared>> {
+    const rows = await on.query<Compared & { index: number }>(COMPARE_MESSAGES, [recordset(messages)]);
+    return new Map(rows.map((row) => [row.index, row]));
+  }
+
+  /** Locks the producers until the transaction ends; unknown ones are added. */
+  async lockProducers(names: readonly ProducerName[], tx: Transaction): Promise<Map<string, ProducerState>> {
+    const parameter = [JSON.stringify(names)];
+    const [, rows] = await Promise.all([
+      tx.execute(ADD_PRODUCERS, parameter),
+      tx.query<ProducerName & { last: number; missing: string }>(LOCK_PRODUCERS, parameter),
+    ]);
+    return new Map(
+      rows.map((row) => [identity(row), { last: row.last, missing: fromMultirange(row.missing) }]),
+    );
+  }
+
+  async saveProducers(states: readonly (ProducerName & ProducerState)[], tx: Transaction): Promise<void> {
+    const rows = states.map(({ source, id, last, missing }) => ({
+      source,
+      id,
+      last,
+      missing: toMultirange(missing),
+    }));
+    await tx.execute(SAVE_PRODUCERS, [JSON.stringify(rows)]);
+  }
+
+  async findSequences(
+    messages: readonly NewMessage[],
+    tx: Transaction,
+  ): Promise<Map<number, Stored & { id: string }>> {
+    const wanted = messages.map(({ source, producer }) => ({
+      source,
+      producer: producer!.id,
+      sequence: producer!.sequence,
+    }));
+    const rows = await tx.query<Stored & { id: string; index: number }>(FIND_SEQUENCES, [
+      JSON.stringify(wanted),
+    ]);
+    return new Map(rows.map((row) => [row.index, row]));
+  }
+}
+
+/** One text for (source, id); neither can hold a NUL. */
+export function identity({ id, source }: { id: string; source: string }): string {
+  return `${source}\u0000${id}`;
+}
+
+/** Written out by hand: the payload is JSON already and must not be touched. */
+function recordset(messages: readonly NewMessage[]): string {
+  return `[${messages.map(record).join(',')}]`;
+}
+
+function record(message: NewMessage): string {
+  const { id, source, type, key, lane, payload, headers, occurredAt, dueAt, expiresAt, producer } = message;
+  let text = `{"id":${JSON.stringify(id)},"source":${JSON.stringify(source)},"type":${JSON.stringify(type)}`;
+  text += `,"key":${JSON.stringify(key)},"lane":${lane}`;
+  text += isEscapedString(payload) ? `,"escaped":${JSON.stringify(payload)}` : `,"payload":${payload}`;
+  if (headers) text += `,"headers":${JSON.stringify(headers)}`;
+  if (occurredAt) text += `,"occurred_at":"${occurredAt}"`;
+  if (dueAt) text += `,"due_at":"${dueAt}"`;
+  if (expiresAt) text += `,"expires_at":"${expiresAt}"`;
+  if (producer) text += `,"producer":${JSON.stringify(producer.id)},"sequence":${producer.sequence}`;
+  return `${text}}`;
+}
+
+/** PostgreSQL reads a string out of the record and writes it anew: `"\u0041"` would be stored as `"A"`. */
+function isEscapedString(json: string): boolean {
+  return json.startsWith('"') && json.includes('\\');
+}

@@ -1,0 +1,65 @@
+const COLUMNS = `id text, source text, type text, key text, lane integer, payload json, escaped text, headers jsonb,
+  occurred_at timestamptz, due_at timestamptz, expires_at timestamptz, producer text, sequence bigint`;
+
+/**
+ * ingest.insert — any number of messages in one statement, in the order given (their positions are their order).
+ * One JSON parameter: measured at 8–11 µs of Node's time per row against 18–26 for text arrays and unnest.
+ * A JSON `null` payload would arrive as SQL NULL; a string with escapes would arrive with others, so it comes as
+ * text. What is known already is left out silently and not returned.
+ *
+ * Positions first, then the rows by identity: two replicas that are sent the same messages in different orders
+ * would else wait for each other in a ring (a deadlock, found after 1 s in which nothing is accepted).
+ */
+export const INSERT_MESSAGES = `
+  INSERT INTO inbox (position, id, source, type, key, lane, payload, headers, occurred_at, due_at, expires_at,
+                     producer, sequence, status, waits)
+  SELECT position, id, source, type, key, lane, COALESCE(payload, escaped::json, 'null'), headers, occurred_at,
+         due_at, expires_at, producer, sequence,
+         CASE WHEN due_at > now() THEN 'scheduled' ELSE 'pending' END,
+         CASE WHEN due_at > now() THEN 'due' END
+  FROM (SELECT nextval('inbox_position_seq') AS position, *
+        FROM json_to_recordset($1::json) AS posted(${COLUMNS})) AS numbered
+  ORDER BY id COLLATE "C", source COLLATE "C", position
+  ON CONFLICT DO NOTHING
+  RETURNING id, source, status`;
+
+/**
+ * ingest.compare — the stored messages of these identities, and whether each says the same as the one posted now.
+ * The trace belongs to the call, not to the message: a repeat has another one.
+ */
+export const COMPARE_MESSAGES = `
+  SELECT posted.ordinal - 1 AS index, inbox.status,
+         inbox.type = posted.type AND inbox.key = posted.key
+           AND inbox.payload::jsonb = COALESCE(posted.payload, posted.escaped::json, 'null')::jsonb
+           AND COALESCE(inbox.headers, '{}') - '{traceparent,tracestate}'::text[]
+             = COALESCE(posted.headers, '{}') - '{traceparent,tracestate}'::text[]
+           AND inbox.occurred_at IS NOT DISTINCT FROM posted.occurred_at
+           AND inbox.due_at IS NOT DISTINCT FROM posted.due_at
+           AND inbox.expires_at IS NOT DISTINCT FROM posted.expires_at AS same
+  FROM ROWS FROM (json_to_recordset($1::json) AS (${COLUMNS})) WITH ORDINALITY
+         AS posted(id, source, type, key, lane, payload, escaped, headers, occurred_at, due_at, expires_at, producer, sequence, ordinal)
+  JOIN inbox ON inbox.id = posted.id AND inbox.source = posted.source`;
+
+/** ingest.lockProducers — in one order everywhere, so that two replicas never wait for each other in a ring. */
+export const ADD_PRODUCERS = `
+  INSERT INTO producer (source, id)
+  SELECT DISTINCT source, id FROM json_to_recordset($1::json) AS posted(source text, id text) ORDER BY source, id
+  ON CONFLICT DO NOTHING`;
+
+export const LOCK_PRODUCERS = `
+  SELECT source, id, last, missing::text AS missing FROM producer
+  WHERE (source, id) IN (SELECT source, id FROM json_to_recordset($1::json) AS posted(source text, id text))
+  ORDER BY source, id FOR UPDATE`;
+
+export const SAVE_PRODUCERS = `
+  UPDATE producer SET last = saved.last, missing = saved.missing::int8multirange, seen_at = now()
+  FROM json_to_recordset($1::json) AS saved(source text, id text, last bigint, missing text)
+  WHERE producer.source = saved.source AND producer.id = saved.id`;
+
+/** ingest.findSequences — what a repeated number stored, while its retention lasts. */
+export const FIND_SEQUENCES = `
+  SELECT posted.ordinal - 1 AS index, inbox.id, inbox.status
+  FROM ROWS FROM (json_to_recordset($1::json) AS (source text, producer text, sequence bigint)) WITH ORDINALITY
+         AS posted(source, producer, sequence, ordinal)
+  JOIN inbox ON inbox.source = posted.source AND inbox.producer = posted.producer
+            AND inbox.sequence = posted.sequence`;

@@ -1,0 +1,29 @@
+import type { MessageRow } from './messages-store.ts';
+
+/** A message as the API shows it. */
+export function messageView(row: MessageRow) {
+  return {
+    id: row.id,
+    source: row.source,
+    type: row.type,
+    key: row.key,
+    status: row.status,
+    attempt: row.attempt,
+    error: row.error,
+    headers: row.headers ?? {},
+    occurredAt: row.occurred_at,
+    receivedAt: row.received_at,
+    dueAt: row.due_at,
+    expiresAt: row.expires_at,
+    settledAt: row.settled_at,
+    ...(row.superseded_by ? { supersededBy: row.superseded_by } : {}),
+    ...(row.ruling ? { ruling: row.ruling } : {}),
+    ...(row.producer ? { producer: { id: row.producer, sequence: row.sequence } } : {}),
+  };
+}
+
+/** The payload goes out as the text it came in as. */
+export function messageJson(row: MessageRow & { payload: string }, deliveries: readonly unknown[]): string {
+  const rest = JSON.stringify({ ...messageView(row), deliveries });
+  return `${rest.slice(0, -1)},"payload":${row.payload}}`;
+}

@@ -1,0 +1,202 @@
+import { Controller, Get, Param, Post, Req, Res } from '@nestjs/common';
+import {
+  ApiBody,
+  ApiConsumes,
+  ApiHeader,
+  ApiOperation,
+  ApiParam,
+  ApiQuery,
+  ApiResponse,
+  ApiTags,
+} from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Allow } from '../http/access.ts';
+import { pageOf, pageRequest } from '../http/pages.ts';
+import { Problem } from '../http/problems.ts';
+import { queryOf } from '../http/query.ts';
+import { FanOut } from '../outbox/fan-out.ts';
+import { isRefusal, type Outcome } from './accept.ts';
+import { checkTime, Faults } from './fields.ts';
+import { HoldsStore } from './holds/holds-store.ts';
+import { explain } from './holds/why.ts';
+import { Ingest } from './ingest.ts';
+import { IngestMetrics } from './ingest-metrics.ts';
+import { messageJson, messageView } from './message-view.ts';
+import { ACCEPTED, ACCEPTED_BATCH, CLOUD_EVENT, MESSAGE, MESSAGES_BATCH } from './messages.openapi.ts';
+import { type MessageRow, MessagesStore, STATUSES, type Status } from './messages-store.ts';
+import { sourceOfCaller } from './new-message.ts';
+import { RateLimit } from './rate-limit.ts';
+import { type Posted, readBatch, readPost } from './read-request.ts';
+
+@ApiTags('messages')
+@Controller('v1/messages')
+export class MessagesController {
+  constructor(
+    private readonly ingest: Ingest,
+    private readonly rateLimit: RateLimit,
+    private readonly metrics: IngestMetrics,
+    private readonly messages: MessagesStore,
+    private readonly holds: HoldsStore,
+    private readonly fanOut: FanOut,
+  ) {}
+
+  @Post()
+  @Allow('produce', 'raw')
+  @ApiOperation({ summary: 'Post a message. 202 means committed and durable.' })
+  @ApiConsumes('application/json', 'application/cloudevents+json', 'application/cloudevents-batch+json')
+  @ApiHeader({ name: 'Idempotency-Key', required: false, description: 'Stands in for a missing id.' })
+  @ApiHeader({ name: 'Producer-Id', required: false })
+  @ApiHeader({ name: 'Producer-Sequence', required: false, description: 'Counts up by one per message.' })
+  @ApiBody({ schema: { oneOf: [MESSAGE, CLOUD_EVENT] } })
+  @ApiResponse({ status: 202, description: 'Stored.', schema: ACCEPTED })
+  @ApiResponse({ status: 200, description: 'Had been stored before.', schema: ACCEPTED })
+  @ApiResponse({ status: 409, description: 'The id is taken by a message with other content.' })
+  @ApiResponse({ status: 422, description: 'Not valid; `errors` points at each fault.' })
+  @ApiResponse({ status: 503, description: 'Cannot be stored at the moment; `Retry-After` says when.' })
+  async post(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { posted, outcomes } = await this.take(request, readPost);
+    if (posted.batch) answerBatch(outcomes, reply);
+    else answerOne(outcomes[0]!, reply);
+  }
+
+  @Post('batch')
+  @Allow('produce', 'raw-batch')
+  @ApiOperation({ summary: 'Post up to 1000 messages, all or nothing.' })
+  @ApiBody({ schema: MESSAGES_BATCH })
+  @ApiResponse({
+    status: 202,
+    schema: ACCEPTED_BATCH,
+    description: 'Stored, or stored before, as each item says.',
+  })
+  @ApiResponse({
+    status: 409,
+    description: 'An id is taken by a message with other content; nothing was stored.',
+  })
+  @ApiResponse({ status: 422, description: 'Not valid; `errors` lists every bad item; nothing was stored.' })
+  async postBatch(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { outcomes } = await this.take(request, readBatch);
+    answerBatch(outcomes, reply);
+  }
+
+  @Get(':id')
+  @Allow('read')
+  @ApiOperation({ summary: 'A message with its whole story.' })
+  @ApiParam({ name: 'id' })
+  @ApiQuery({ name: 'source', required: false, description: 'Where several sources used the same id.' })
+  async one(
+    @Param('id') id: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const row = await this.find(id, request);
+    void reply
+      .type('application/json; charset=utf-8')
+      .send(messageJson(row, await this.fanOut.deliveriesOf(row.position)));
+  }
+
+  @Get(':id/why')
+  @Allow('read')
+  @ApiOperation({
+    summary: 'What a message waits for, or what is still owed of it, and what can be done about it.',
+  })
+  @ApiParam({ name: 'id' })
+  @ApiQuery({ name: 'source', required: false })
+  async why(@Param('id') id: string, @Req() request: FastifyRequest) {
+    const { position } = await this.find(id, request);
+    const [row, deliveries] = await Promise.all([this.holds.why(position), this.fanOut.owedOf(position)]);
+    if (!row) throw new Problem('not-found', 'No message has this id, or its retention is over.');
+    return { ...explain(row), deliveries };
+  }
+
+  @Get()
+  @Allow('read')
+  @ApiOperation({ summary: 'Messages, newest first.' })
+  @ApiQuery({ name: 'status', required: false, enum: STATUSES })
+  @ApiQuery({ name: 'type', required: false })
+  @ApiQuery({ name: 'key', required: false })
+  @ApiQuery({ name: 'since', required: false, description: 'Received at or after; RFC 3339.' })
+  @ApiQuery({ name: 'limit', required: false })
+  @ApiQuery({ name: 'cursor', required: false })
+  async list(@Req() request: FastifyRequest) {
+    const query = queryOf(request.query, ['status', 'type', 'key', 'since', 'limit', 'cursor']);
+    const page = pageRequest(query, (value): value is number => Number.isSafeInteger(value));
+    const filter = {
+      status: statusOf(query.status),
+      type: query.type,
+      key: query.key,
+      since: timeOf(query.since),
+    };
+    const rows = await this.messages.list(filter, page.after, page.limit + 1);
+    return pageOf(rows, page.limit, (row) => row.position, messageView);
+  }
+
+  /** By id; where several sources used it, the caller's own one or the one asked for. */
+  private async find(id: string, request: FastifyRequest): Promise<MessageRow & { payload: string }> {
+    const { source } = queryOf(request.query, ['source']);
+    const rows = id.includes('\u0000') ? [] : await this.messages.find(id, source);
+    const own = sourceOfCaller(request.caller.name);
+    const row = rows.length > 1 ? rows.find((one) => one.source === own) : rows[0];
+    if (row) return row;
+    if (rows.length === 0)
+      throw new Problem('not-found', 'No message has this id, or its retention is over.');
+    const sources = rows.map((one) => one.source).join(', ');
+    throw new Problem('conflict', `Several sources used this id; add ?source= with one of: ${sources}`);
+  }
+
+  private async take(
+    request: FastifyRequest,
+    read: (headers: FastifyRequest['headers'], body: unknown, caller: string) => Posted,
+  ): Promise<{ posted: Posted; outcomes: readonly Outcome[] }> {
+    const posted = read(request.headers, request.body, request.caller.name);
+    this.rateLimit.take(request.caller.name, posted.messages.length);
+    const outcomes = await this.ingest.post(posted);
+    refuseConflicts(outcomes, posted);
+    this.metrics.count(outcomes);
+    return { posted, outcomes };
+  }
+}
+
+function answerOne(outcome: Outcome, reply: FastifyReply): void {
+  void reply
+    .code(outcome.kind === 'accepted' ? 202 : 200)
+    .header('location', `/v1/messages/${encodeURIComponent(outcome.id)}`)
+    .send(answerOf(outcome));
+}
+
+function answerBatch(outcomes: readonly Outcome[], reply: FastifyReply): void {
+  void reply.code(202).send({ messages: outcomes.map(answerOf) });
+}
+
+function answerOf(outcome: Outcome) {
+  if (outcome.kind === 'accepted') {
+    const { id, status, gap, gapFilled } = outcome;
+    return { id, status, ...(gap ? { gap } : {}), ...(gapFilled ? { gapFilled } : {}) };
+  }
+  return { id: outcome.id, status: (outcome as { status: string }).status, duplicate: true };
+}
+
+function refuseConflicts(outcomes: readonly Outcome[], { batch, pointer }: Posted): void {
+  const errors = outcomes.flatMap((outcome, index) =>
+    isRefusal(outcome) ? [{ pointer: batch ? `${pointer}/${index}` : '', detail: reasonOf(outcome) }] : [],
+  );
+  if (errors.length) throw new Problem('conflict', errors[0]!.detail, { errors });
+}
+
+function reasonOf(outcome: Outcome): string {
+  return outcome.kind === 'too-many-gaps'
+    ? 'This producer skipped too many numbers; go on with a new Producer-Id.'
+    : `The id "${outcome.id}" is taken by a message with other content.`;
+}
+
+function statusOf(text: string | undefined): Status | undefined {
+  if (text === undefined || (STATUSES as readonly string[]).includes(text)) return text as Status | undefined;
+  throw new Problem('invalid', `status must be one of ${STATUSES.join(', ')}.`);
+}
+
+function timeOf(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const faults = new Faults();
+  const time = checkTime(text, '', faults);
+  if (time === undefined) throw new Problem('invalid', `since ${faults.list[0]?.detail}.`);
+  return time;
+}

@@ -1,0 +1,197 @@
+import { decodeUtf8, type JsonSlice } from '../http/json/exact-json.ts';
+import { pointerTo } from '../http/pointer.ts';
+import { Problem } from '../http/problems.ts';
+import {
+  checkHeader,
+  checkHeaderCount,
+  checkKey,
+  checkText,
+  checkTime,
+  type Faults,
+  LONGEST_ID,
+  LONGEST_TYPE,
+  MOST_FAULTS,
+  unquoted,
+} from './fields.ts';
+import type { NewMessage } from './new-message.ts';
+import { completed, type Envelope } from './parse-message.ts';
+
+const LONGEST_SOURCE = 512;
+
+/** Strings by the standard; a number in their place would name another event than the same digits quoted. */
+const TEXTS = new Set([
+  'specversion',
+  'id',
+  'source',
+  'type',
+  'subject',
+  'time',
+  'partitionkey',
+  'expirytime',
+  'datacontenttype',
+  'dataschema',
+]);
+
+/** As CloudEvents 0.3 named it: how the payload writes data that is not text. */
+const ENCODING = 'datacontentencoding';
+const BASE64 = 'base64';
+
+/** The attributes of a CloudEvent as text, whichever mode it came in. */
+type Attributes = Map<string, string>;
+
+/** Structured mode: one JSON object. */
+export function parseStructuredCloudEvent(
+  text: string,
+  slice: JsonSlice,
+  envelope: Envelope,
+  pointer: string,
+  faults: Faults,
+): NewMessage | undefined {
+  if (slice.kind !== 'object') return faults.add(pointer, 'must be a CloudEvent (an object)');
+  const attributes: Attributes = new Map();
+  const before = faults.list.length;
+  let data: string | undefined;
+  for (const member of slice.children ?? []) {
+    if (faults.list.length - before >= MOST_FAULTS) return undefined;
+    const at = pointerTo(pointer, member.key);
+    if (member.key !== 'data' && member.key !== 'data_base64') {
+      readAttribute(attributes, text, member, at, faults);
+      continue;
+    }
+    if (data !== undefined) faults.add(at, 'data and data_base64 must not stand side by side');
+    data = text.slice(member.start, member.end);
+    if (member.key === 'data_base64') readBase64(attributes, text, member, at, faults);
+  }
+  if (faults.list.length > before) return undefined;
+  return toMessage(attributes, data ?? 'null', envelope, pointer, faults);
+}
+
+function readAttribute(
+  attributes: Attributes,
+  text: string,
+  member: JsonSlice,
+  pointer: string,
+  faults: Faults,
+): void {
+  if (member.kind === 'string') attributes.set(member.key, unquoted(text, member));
+  else if (member.kind === 'null') return;
+  else if (TEXTS.has(member.key)) faults.add(pointer, 'must be a string');
+  else if (member.kind === 'number' || member.kind === 'boolean')
+    attributes.set(member.key, text.slice(member.start, member.end));
+  else faults.add(pointer, 'must be a string, a number or a boolean');
+}
+
+function readBase64(
+  attributes: Attributes,
+  text: string,
+  member: JsonSlice,
+  pointer: string,
+  faults: Faults,
+): void {
+  attributes.set(ENCODING, BASE64);
+  const value = member.kind === 'string' ? unquoted(text, member) : '?';
+  if (value.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(value)) {
+    faults.add(pointer, 'must be a string in base64');
+  }
+}
+
+/** Binary mode: attributes in `ce-…` headers, the data is the body. */
+export function parseBinaryCloudEvent(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+  body: Buffer,
+  envelope: Envelope,
+  faults: Faults,
+): NewMessage | undefined {
+  const attributes: Attributes = new Map();
+  for (const [name, value] of Object.entries(headers)) {
+    if (!name.startsWith('ce-') || typeof value !== 'string') continue;
+    const decoded = percentDecoded(value);
+    if (decoded === undefined) faults.add(`/${name.slice(3)}`, 'is not valid percent-encoding');
+    else attributes.set(name.slice(3), decoded);
+  }
+  const contentType = headers['content-type'] as string | undefined;
+  if (contentType) attributes.set('datacontenttype', contentType);
+  const payload = binaryData(body, contentType, attributes);
+  return toMessage(attributes, payload, envelope, '', faults);
+}
+
+/** JSON as it is; other text as a string; bytes that no JSON string holds as base64, as `data_base64` would. */
+function binaryData(body: Buffer, contentType: string | undefined, attributes: Attributes): string {
+  if (body.length === 0) return 'null';
+  const text = decodeUtf8(body);
+  if (contentType === undefined || /^application\/([\w.+-]+\+)?json\b/i.test(contentType)) {
+    if (text === undefined) throw new Problem('malformed-json', 'The body is not UTF-8.');
+    return text;
+  }
+  if (text !== undefined && !text.includes('\u0000')) return JSON.stringify(text);
+  attributes.set(ENCODING, BASE64);
+  return JSON.stringify(body.toString('base64'));
+}
+
+/** `type`→type, `source`+`id`→identity, `partitionkey` else `subject`→key, `time`→occurredAt, the rest→headers. */
+function toMessage(
+  attributes: Attributes,
+  payload: string,
+  envelope: Envelope,
+  pointer: string,
+  faults: Faults,
+): NewMessage | undefined {
+  const before = faults.list.length;
+  const take = (name: string) => {
+    const value = attributes.get(name);
+    attributes.delete(name);
+    return value;
+  };
+  if (take('specversion') !== '1.0') faults.add(`${pointer}/specversion`, 'must be "1.0"');
+  const id = required(take('id'), LONGEST_ID, `${pointer}/id`, faults);
+  const source = required(take('source'), LONGEST_SOURCE, `${pointer}/source`, faults);
+  const type = required(take('type'), LONGEST_TYPE, `${pointer}/type`, faults);
+  const time = take('time');
+  const expiry = take('expirytime');
+  const partitionKey = take('partitionkey');
+  const key = partitionKey ?? attributes.get('subject');
+  const draft = {
+    id,
+    type,
+    payload,
+    key:
+      key === undefined
+        ? undefined
+        : checkKey(key, `${pointer}/${partitionKey === undefined ? 'subject' : 'partitionkey'}`, faults),
+    occurredAt: time === undefined ? undefined : checkTime(time, `${pointer}/time`, faults),
+    expiresAt: expiry === undefined ? undefined : checkTime(expiry, `${pointer}/expirytime`, faults),
+    headers: extensions(attributes, pointer, faults),
+  };
+  return faults.list.length > before ? undefined : completed(draft, { ...envelope, source: source! });
+}
+
+function extensions(
+  attributes: Attributes,
+  pointer: string,
+  faults: Faults,
+): Record<string, string> | undefined {
+  if (!checkHeaderCount(attributes.size, pointer, faults)) return undefined;
+  for (const [name, value] of attributes) checkHeader(name, value, pointerTo(pointer, name), faults);
+  return attributes.size ? Object.fromEntries(attributes) : undefined;
+}
+
+function required(
+  value: string | undefined,
+  longest: number,
+  pointer: string,
+  faults: Faults,
+): string | undefined {
+  return value === undefined
+    ? faults.add(pointer, 'is required')
+    : checkText(value, longest, pointer, faults);
+}
+
+function percentDecoded(value: string): string | undefined {
+  const trimmed = value.replace(/^"(.*)"$/, '$1');
+  if (!trimmed.includes('%')) return trimmed;
+  try {
+    return decodeURIComponent(trimmed);
+  } catch {
+    return undefined;
+  }
+}

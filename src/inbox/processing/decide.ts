@@ -1,0 +1,30 @@
+import { Defer, Refuse } from '../../contract/outcomes.ts';
+
+/** What becomes of a message that could not be applied. */
+export type Failure =
+  | { readonly kind: 'retry'; readonly afterMs: number; readonly error: string }
+  | { readonly kind: 'deferred'; readonly afterMs: number; readonly error: string }
+  | { readonly kind: 'dead'; readonly error: string };
+
+const LONGEST_ERROR = 1_000;
+
+/** Pure: the error, the attempt and the schedule decide. `random` from 0 to 1 spreads retries by up to 20 %. */
+export function decide(
+  error: unknown,
+  attempt: number,
+  retryScheduleMs: readonly number[],
+  random: number = Math.random(),
+): Failure {
+  const text = errorText(error);
+  if (error instanceof Defer) return { kind: 'deferred', afterMs: error.delayMs, error: text };
+  if (error instanceof Refuse) return { kind: 'dead', error: text };
+  const delayMs = retryScheduleMs[attempt - 1];
+  if (delayMs === undefined) return { kind: 'dead', error: text };
+  return { kind: 'retry', afterMs: Math.round(delayMs * (1 + random * 0.2)), error: text };
+}
+
+/** For people; one line, bounded, and without what PostgreSQL quotes of the row. */
+export function errorText(error: unknown): string {
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return text.replaceAll('\u0000', '').slice(0, LONGEST_ERROR);
+}

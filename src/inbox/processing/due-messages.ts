@@ -1,0 +1,46 @@
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Loop, Next } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Database } from '../../database/database.ts';
+import { Wakeups } from '../../lanes/wakeups.ts';
+import { NEXT_DUE, WAKE_DUE } from './due.sql.ts';
+
+const MOST_AT_ONCE = 1_000;
+const LONGEST_REST_MS = 1_000;
+
+/** Scheduled messages become ready at their dueAt, by the database's clock. */
+@Injectable()
+export class DueMessages implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly loop: Loop;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly database: Database,
+    private readonly wakeups: Wakeups,
+    loops: Loops,
+  ) {
+    this.loop = loops.create('inbox-due', LONGEST_REST_MS, () => this.pass());
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.settings.roles.includes('inbox')) this.loop.start();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  private async pass(): Promise<Next> {
+    const rows = await this.database.query<{ lane: number }>(WAKE_DUE, [MOST_AT_ONCE]);
+    if (rows.length) this.wakeups.written('inbox', new Set(rows.map(({ lane }) => lane)));
+    if (rows.length === MOST_AT_ONCE) return 'again';
+    const [next] = await this.database.query<{ ms: number }>(NEXT_DUE);
+    return { afterMs: Math.max(1, Math.min(next?.ms ?? LONGEST_REST_MS, LONGEST_REST_MS)) };
+  }
+}

@@ -1,0 +1,176 @@
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Loop, Next } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import type { Tenure } from '../../lanes/lane-queue.ts';
+import { Wakeups } from '../../lanes/wakeups.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import type { ClaimedMessage } from './claimed-message.ts';
+import { InboxProcessor } from './inbox-processor.ts';
+import { InboxQueue } from './inbox-queue.ts';
+import { Preparations } from './preparations.ts';
+import { SlowLanes } from './slow-lanes.ts';
+
+/**
+ * D2: on every replica, any number of workers, each: lease lanes, claim rows, process, claim again while there is work
+ * and its slice lasts, release. A worker never overlaps itself; two workers never have the same lane.
+ */
+@Injectable()
+export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly workers: Loop[];
+  /** One for the whole process, so that a message that kills it was alone in careful hands. */
+  private readonly careful: Loop;
+  /** Lanes somebody wrote to, or that were just released and may have been written to meanwhile. */
+  private hinted = new Set<number>();
+  /** Some of them were written to, so there is surely work. */
+  private written = false;
+  private lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly queue: InboxQueue,
+    private readonly processor: InboxProcessor,
+    private readonly preparations: Preparations,
+    private readonly slowLanes: SlowLanes,
+    wakeups: Wakeups,
+    loops: Loops,
+  ) {
+    this.workers = Array.from({ length: settings.inboxWorkers }, (_, index) =>
+      loops.create(`inbox-${index + 1}`, settings.inboxPoll, (signal, progressed) =>
+        this.pass(signal, progressed),
+      ),
+    );
+    this.careful = loops.create('inbox-careful', settings.inboxPoll, (signal, progressed) =>
+      this.carefulPass(signal, progressed),
+    );
+    wakeups.on('inbox', (lanes) => this.wake(lanes));
+    slowLanes.onReleased = (lane) => this.wake([lane]);
+  }
+
+  onApplicationBootstrap(): void {
+    if (!this.settings.roles.includes('inbox')) return;
+    for (const loop of [...this.workers, this.careful]) loop.start();
+  }
+
+  /** Stops claiming; what is in flight is finished, what waits for a call outside is given back uncharged. */
+  async beforeApplicationShutdown(): Promise<void> {
+    this.slowLanes.stop();
+    await Promise.all([...this.workers, this.careful].map((loop) => loop.stop()));
+    // Only now: a worker may have handed over a lane with its last breath.
+    await this.slowLanes.stopped();
+  }
+
+  /** One resting worker is enough. If none rests, one goes on at once: it may be just about to. */
+  private wake(lanes: Iterable<number>): void {
+    let known = false;
+    for (const lane of lanes) {
+      this.hinted.add(lane);
+      known = true;
+    }
+    this.written ||= known;
+    if (!known) this.lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
+    (this.workers.find((worker) => worker.isResting) ?? this.workers[0]!).wake();
+  }
+
+  private async pass(signal: AbortSignal, progressed: () => void): Promise<Next> {
+    const hints = this.hinted;
+    this.hinted = new Set();
+    const everywhere = this.mustLookEverywhere(hints);
+    const quick = this.written;
+    this.written = false;
+    const leased = await this.queue.lanes.lease({
+      hint: everywhere ? undefined : [...hints],
+      quick,
+      mostLanes: this.settings.inboxBatchLanes,
+      mostRows: this.settings.inboxBatchMessages,
+    });
+    if (!leased) return this.hinted.size > 0 ? 'again' : 'idle';
+    // A look at all lanes ends when it has enough: those it did not come to are still to be looked at.
+    if (everywhere) for (const lane of hints) if (!leased.tenure.lanes.has(lane)) this.hinted.add(lane);
+    await this.orAbandon(leased.tenure, () => this.work(leased.tenure, leased.rows, signal, progressed));
+    return 'again';
+  }
+
+  /** Lanes written to, if they are few; but every so often all of them, for what nobody announced. */
+  private mustLookEverywhere(hints: ReadonlySet<number>): boolean {
+    const now = performance.now();
+    const few = hints.size > 0 && hints.size <= this.settings.inboxBatchLanes;
+    if (few && now - this.lookedEverywhereAtMs <= this.settings.inboxPoll) return false;
+    this.lookedEverywhereAtMs = now;
+    return true;
+  }
+
+  private async work(
+    tenure: Tenure,
+    first: readonly ClaimedMessage[],
+    signal: AbortSignal,
+    progressed: () => void,
+  ): Promise<void> {
+    const until = performance.now() + this.settings.inboxSlice;
+    let rows = first;
+    while (rows.length > 0) {
+      await this.handle(tenure, rows, progressed);
+      if (signal.aborted || performance.now() > until || tenure.lanes.size === 0) break;
+      rows = await this.queue.lanes.claim(tenure, this.settings.inboxBatchMessages);
+    }
+    const released = [...tenure.lanes];
+    await this.queue.lanes.release(tenure);
+    // There may be more, also after an empty claim: others saw the lanes as taken until now.
+    for (const lane of released) this.hinted.add(lane);
+  }
+
+  private async handle(
+    tenure: Tenure,
+    rows: readonly ClaimedMessage[],
+    progressed: () => void,
+  ): Promise<void> {
+    const slow = new Set(rows.filter((row) => this.preparations.needed(row)).map(({ lane }) => lane));
+    for (const lane of slow)
+      this.slowLanes.take(
+        tenure,
+        lane,
+        rows.filter((row) => row.lane === lane),
+      );
+    const messages = slow.size ? rows.filter(({ lane }) => !slow.has(lane)) : rows;
+    if (messages.length > 0)
+      await this.processor.process({ tenure, messages, prepared: new Map(), progressed });
+  }
+
+  /** A lane whose last holders died, one message at a time, until those are through that they had in their hands. */
+  private async carefulPass(signal: AbortSignal, progressed: () => void): Promise<Next> {
+    const leased = await this.queue.lanes.leaseSuspect();
+    if (!leased) return 'idle';
+    const { tenure } = leased;
+    await this.orAbandon(tenure, async () => {
+      let rows = leased.rows;
+      let suspects = true;
+      while (rows.length > 0 && suspects && tenure.lanes.size > 0) {
+        await this.slowLanes.handle(tenure, rows);
+        progressed();
+        suspects = rows[0]!.position < tenure.suspectsUpTo;
+        if (suspects && signal.aborted) await this.queue.lanes.giveBack(tenure);
+        else if (suspects) rows = await this.queue.lanes.claim(tenure, 1);
+      }
+      await this.queue.lanes.release(tenure);
+    });
+    return 'again';
+  }
+
+  /** Something that is no message's fault for all we know (the database is away): nobody is charged for it at first. */
+  private async orAbandon(tenure: Tenure, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      const lanes = tenure.lanes.size;
+      const freed = await this.queue.lanes.abandon(tenure);
+      this.log.warn({ event: 'inbox.abandoned', lanes, freed, error }, 'lanes were given up');
+      throw error;
+    }
+  }
+}

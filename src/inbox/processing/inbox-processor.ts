@@ -1,0 +1,358 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Refuse } from '../../contract/outcomes.ts';
+import { Database } from '../../database/database.ts';
+import { isConflictOfTransactions, isDatabaseAway } from '../../database/faults.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { LaneMetrics } from '../../lanes/lane-metrics.ts';
+import { LeaseLost, type Tenure } from '../../lanes/lane-queue.ts';
+import { Wakeups } from '../../lanes/wakeups.ts';
+import { FanOut } from '../../outbox/fan-out.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import { Denormalizers } from '../denormalizers/denormalizers.ts';
+import { ApplyFailed, Effects, type Prepared } from '../denormalizers/effects.ts';
+import { IngestStore } from '../ingest-store.ts';
+import { byKey } from './by-key.ts';
+import type { ClaimedMessage } from './claimed-message.ts';
+import { decide, type Failure } from './decide.ts';
+import { InboxQueue } from './inbox-queue.ts';
+import { ProcessingMetrics } from './processing-metrics.ts';
+import { ReadModelTx } from './read-model-tx.ts';
+import { SettledByOthers, SettleStore, type SlotWanted } from './settle-store.ts';
+import { type Sifted, sift, slotName } from './sift.ts';
+
+/** Messages claimed together, from lanes held under one token. */
+export interface Batch {
+  readonly tenure: Tenure;
+  readonly messages: readonly ClaimedMessage[];
+  readonly prepared: Prepared;
+  /** Told after each transaction: a batch that fails is gone through one by one, and that can take long. */
+  readonly progressed?: () => void;
+}
+
+const CONFLICT_RETRIES = 3;
+
+/** A claim beyond the last attempt: it was not tried again, so it is not charged again. */
+class ReplicaDied extends Refuse {}
+
+/** D4: denormalizers, fan-out, finished — in one transaction, all or nothing. */
+@Injectable()
+export class InboxProcessor {
+  private readonly mostAttempts: number;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly database: Database,
+    private readonly queue: InboxQueue,
+    private readonly denormalizers: Denormalizers,
+    private readonly effects: Effects,
+    private readonly fanOut: FanOut,
+    private readonly settle: SettleStore,
+    private readonly ingest: IngestStore,
+    private readonly wakeups: Wakeups,
+    private readonly metrics: ProcessingMetrics,
+    private readonly laneMetrics: LaneMetrics,
+  ) {
+    this.mostAttempts = settings.inboxRetrySchedule.length + 1;
+  }
+
+  /** Ends every message of the batch in one way or another. Throws only what is nobody's fault. */
+  async process(batch: Batch): Promise<void> {
+    await this.handle({ ...batch, messages: await this.sifted(batch.tenure, batch.messages) });
+  }
+
+  /** Ends what is late or superseded; answers with the rest, in the order it is to be handled. */
+  async sifted(tenure: Tenure, messages: readonly ClaimedMessage[]): Promise<readonly ClaimedMessage[]> {
+    const sifted = await this.sift(messages);
+    await this.lapseSifted(tenure, sifted);
+    return sifted.ready;
+  }
+
+  async handle(batch: Batch): Promise<void> {
+    await this.run(batch, batch.messages, []);
+  }
+
+  /**
+   * Applies them together. If that fails, those who failed are tried alone, after those it does not concern; `behind`
+   * are later messages of the key of a message that is tried alone. A statement that fails hides what the others would
+   * have done, so there may be more: from the second failure on, the rest is tried in halves.
+   */
+  private async run(
+    batch: Batch,
+    rows: readonly ClaimedMessage[],
+    behind: readonly ClaimedMessage[],
+    failures = 0,
+  ): Promise<void> {
+    if (rows.length === 0) return;
+    const failed = await this.together(batch, rows);
+    batch.progressed?.();
+    if (!failed) return this.run(batch, behind, []);
+    if (rows.length === 1) {
+      const keyWaits = await this.fail(batch.tenure, rows[0]!, failed.reason, behind);
+      return keyWaits ? undefined : this.run(batch, behind, []);
+    }
+    if (failed.guilty.length === 0) return this.oneByOne(batch, rows);
+    const { others, alone } = split(rows, failed.guilty);
+    const parts = failures > 0 ? halves(others) : [others];
+    for (const part of parts) await this.run(batch, part, [], failures + 1);
+    for (const [guilty, ...after] of alone) await this.run(batch, [guilty!], after);
+  }
+
+  private async oneByOne(batch: Batch, rows: readonly ClaimedMessage[]): Promise<void> {
+    for (const [first, ...rest] of byKey(rows, ({ key }) => key)) {
+      await this.run(batch, [first!], rest);
+    }
+  }
+
+  /** Undefined: done. Messages of lanes that were lost are somebody else's now: done as well. */
+  private async together(batch: Batch, rows: readonly ClaimedMessage[]): Promise<ApplyFailed | undefined> {
+    const known = this.knownFailure(batch, rows);
+    if (known) return known;
+    let mine = rows;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.transact(batch, mine);
+        return undefined;
+      } catch (error) {
+        if (error instanceof LeaseLost) {
+          this.lost(batch.tenure, error.lanes);
+          mine = mine.filter(({ lane }) => batch.tenure.lanes.has(lane));
+          if (mine.length === 0) return undefined;
+        } else if (error instanceof SettledByOthers) {
+          this.lost(batch.tenure, lanesOf(mine));
+          return undefined;
+        } else if (isDatabaseAway(reasonOf(error))) throw reasonOf(error);
+        else if (attempt > CONFLICT_RETRIES || !isConflictOfTransactions(reasonOf(error))) {
+          return error instanceof ApplyFailed ? error : new ApplyFailed(mine.length === 1 ? mine : [], error);
+        }
+      }
+    }
+  }
+
+  /** What is known to fail is not tried. */
+  private knownFailure({ prepared }: Batch, rows: readonly ClaimedMessage[]): ApplyFailed | undefined {
+    for (const row of rows) {
+      if (row.attempt > this.mostAttempts) {
+        return new ApplyFailed(
+          [row],
+          new ReplicaDied(`its replica died at its last attempt (${row.attempt - 1})`),
+        );
+      }
+      const preparation = prepared.get(row);
+      if (preparation?.error !== undefined) return new ApplyFailed([row], preparation.error);
+      if (this.settings.inboxUnhandled === 'dead' && this.denormalizers.of(row.type).length === 0) {
+        return new ApplyFailed([row], new Refuse(`no denormalizer handles the type "${row.type}"`));
+      }
+    }
+    return undefined;
+  }
+
+  private async transact({ tenure, prepared }: Batch, rows: readonly ClaimedMessage[]): Promise<void> {
+    const ended = this.metrics.started(rows);
+    const written = await this.inOne(tenure, prepared, rows).catch((error) => {
+      ended(false);
+      throw error;
+    });
+    ended(true);
+    this.metrics.finished(rows);
+    this.metrics.sent.inc(written.sent);
+    this.reportUnhandled(rows);
+    if (written.inbox.size) this.wakeups.written('inbox', written.inbox);
+    if (written.outbox.size) this.wakeups.written('outbox', written.outbox);
+  }
+
+  private inOne(tenure: Tenure, prepared: Prepared, rows: readonly ClaimedMessage[]) {
+    return this.database.transaction(async (tx) => {
+      const fenced = this.queue.lanes.fence(tenure, lanesOf(rows), tx);
+      const readModelTx = new ReadModelTx(tx);
+      // What the fence says is met below, or here when an effect failed: without the lane that says nothing.
+      fenced.catch(() => undefined);
+      await this.effects.apply(rows, readModelTx, prepared).catch(async (error) => {
+        await fenced;
+        throw error;
+      });
+      const [, outboxLanes] = await Promise.all([
+        fenced,
+        this.fanOut.write(rows, tx),
+        readModelTx.storeSent(this.ingest),
+        this.settle.finish(rows, tx),
+      ]);
+      const { sent } = readModelTx;
+      return { sent: sent.length, inbox: new Set(sent.map(({ lane }) => lane)), outbox: outboxLanes };
+    });
+  }
+
+  /** Answers whether the key waits now: then those behind it are put back too, uncharged. */
+  private async fail(
+    tenure: Tenure,
+    row: ClaimedMessage,
+    reason: unknown,
+    behind: readonly ClaimedMessage[],
+  ): Promise<boolean> {
+    const failure = decide(reason, row.attempt, this.settings.inboxRetrySchedule);
+    const keyWaits = failure.kind !== 'dead' || this.settings.inboxOnDead === 'hold';
+    const charged = !(reason instanceof ReplicaDied);
+    const settled = await this.fenced(tenure, [row, ...behind], async (tx) => {
+      await Promise.all([
+        failure.kind === 'dead'
+          ? this.settle.lapse([{ message: row, status: 'dead', error: failure.error, charged }], tx)
+          : this.settle.putBack(
+              [{ message: row, error: failure.error, charged: failure.kind === 'retry' }],
+              tx,
+            ),
+        keyWaits
+          ? this.settle.putBack(
+              behind.map((message) => ({ message, charged: false })),
+              tx,
+            )
+          : undefined,
+        keyWaits ? this.queue.lanes.hold([holdFor(row, failure)], tx) : undefined,
+      ]);
+    });
+    if (settled.length > 0) this.report(row, failure, reason);
+    return keyWaits || settled.length === 0;
+  }
+
+  private async lapseSifted(tenure: Tenure, { expired, superseded }: Sifted): Promise<void> {
+    const lapses = [
+      ...expired.map((message) => ({
+        message,
+        status: 'expired' as const,
+        error: 'its expiresAt had passed',
+        charged: false,
+      })),
+      ...superseded.map(({ message, by }) => ({
+        message,
+        status: 'superseded' as const,
+        by,
+        charged: false,
+      })),
+    ];
+    const messages = lapses.map(({ message }) => message);
+    const settled = new Set(
+      await this.fenced(tenure, messages, (tx, mine) =>
+        this.settle.lapse(
+          lapses.filter(({ message }) => mine.includes(message)),
+          tx,
+        ),
+      ),
+    );
+    this.metrics.lapsed(lapses.filter(({ message }) => settled.has(message)));
+  }
+
+  /** A transaction that only settles, and what it settled: not what was lost meanwhile. */
+  private async fenced(
+    tenure: Tenure,
+    rows: readonly ClaimedMessage[],
+    work: (tx: Transaction, mine: readonly ClaimedMessage[]) => Promise<void>,
+  ): Promise<readonly ClaimedMessage[]> {
+    let mine = rows;
+    while (mine.length > 0) {
+      try {
+        await this.database.transaction(async (tx) => {
+          await this.queue.lanes.fence(tenure, lanesOf(mine), tx);
+          await work(tx, mine);
+        });
+        return mine;
+      } catch (error) {
+        if (error instanceof LeaseLost) this.lost(tenure, error.lanes);
+        else if (error instanceof SettledByOthers) this.lost(tenure, lanesOf(mine));
+        else throw error;
+        mine = mine.filter(({ lane }) => tenure.lanes.has(lane));
+      }
+    }
+    return mine;
+  }
+
+  private async sift(messages: readonly ClaimedMessage[]): Promise<Sifted> {
+    const slots = new Map<string, SlotWanted>();
+    for (const { type, key } of messages) {
+      const slot = this.denormalizers.slotOf(type);
+      if (slot === undefined || slots.has(slotName(key, slot))) continue;
+      slots.set(slotName(key, slot), { key, slot, types: this.denormalizers.typesOfSlot(slot) });
+    }
+    const last = slots.size ? await this.settle.lastOfSlots([...slots.values()]) : [];
+    return sift(messages, {
+      slotOf: (type) => this.denormalizers.slotOf(type),
+      rankOf: (type) => this.denormalizers.rankOf(type),
+      lastOf: new Map(last.map(({ key, slot, position }) => [slotName(key, slot), position])),
+    });
+  }
+
+  /** A12: no handler is no fault, but it is seen. */
+  private reportUnhandled(rows: readonly ClaimedMessage[]): void {
+    const unhandled = rows.filter(({ type }) => this.denormalizers.of(type).length === 0);
+    if (unhandled.length === 0) return;
+    this.metrics.unhandled.inc(unhandled.length);
+    const types = [...new Set(unhandled.map(({ type }) => type))];
+    this.log.debug(
+      { event: 'inbox.unhandled', types, messages: unhandled.length },
+      'no denormalizer handles these types',
+    );
+  }
+
+  private lost(tenure: Tenure, lanes: readonly number[]): void {
+    for (const lane of lanes) tenure.lanes.delete(lane);
+    this.laneMetrics.leasesLost('inbox', lanes.length);
+    this.laneMetrics.fencedWrite('inbox');
+    this.log.warn(
+      { event: 'inbox.lease-lost', lanes },
+      'another replica took over; nothing of this work took effect',
+    );
+  }
+
+  private report(row: ClaimedMessage, failure: Failure, error: unknown): void {
+    this.metrics.failed(failure);
+    const { id, type, key, attempt } = row;
+    const level = failure.kind === 'dead' ? 'error' : failure.kind === 'retry' ? 'warn' : 'info';
+    this.log[level](
+      {
+        event: `inbox.${failure.kind}`,
+        id,
+        type,
+        key,
+        attempt,
+        ...('afterMs' in failure ? { retryInMs: failure.afterMs } : {}),
+        error,
+      },
+      failure.kind === 'dead' ? 'a message became a dead letter' : 'a message is tried again later',
+    );
+  }
+}
+
+/** For each key the first one that failed with those behind it, and all the others. */
+function split(rows: readonly ClaimedMessage[], guilty: readonly ClaimedMessage[]) {
+  const failed = new Set(guilty);
+  const alone = new Map<string, ClaimedMessage[]>();
+  const others: ClaimedMessage[] = [];
+  for (const row of rows) {
+    const behind = alone.get(row.key);
+    if (behind) behind.push(row);
+    else if (failed.has(row)) alone.set(row.key, [row]);
+    else others.push(row);
+  }
+  return { others, alone: alone.values() };
+}
+
+/** The messages of a key stay together. */
+function halves(rows: readonly ClaimedMessage[]): ClaimedMessage[][] {
+  const keys = byKey(rows, ({ key }) => key);
+  const middle = Math.ceil(keys.length / 2);
+  return [keys.slice(0, middle).flat(), keys.slice(middle).flat()];
+}
+
+function holdFor(row: ClaimedMessage, failure: Failure) {
+  if (failure.kind === 'dead') {
+    return { key: row.key, lane: row.lane, forMs: undefined, reason: 'dead-letter' as const };
+  }
+  return { key: row.key, lane: row.lane, forMs: failure.afterMs, reason: failure.kind };
+}
+
+function lanesOf(rows: readonly ClaimedMessage[]): number[] {
+  return [...new Set(rows.map(({ lane }) => lane))];
+}
+
+function reasonOf(error: unknown): unknown {
+  return error instanceof ApplyFailed ? error.reason : error;
+}

@@ -1,0 +1,52 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { messageOf, withPayloadOf } from '../denormalizers/applied-message.ts';
+import { Denormalizers } from '../denormalizers/denormalizers.ts';
+import type { Preparation } from '../denormalizers/effects.ts';
+import type { ClaimedMessage } from './claimed-message.ts';
+
+/** Runs `prepare`: calls outside, before and without the transaction. */
+@Injectable()
+export class Preparations {
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly denormalizers: Denormalizers,
+  ) {}
+
+  needed(message: ClaimedMessage): boolean {
+    return !message.expired && this.denormalizers.of(message.type).some(({ instance }) => instance.prepare);
+  }
+
+  async run(
+    messages: readonly ClaimedMessage[],
+    signal: AbortSignal,
+  ): Promise<Map<ClaimedMessage, Preparation>> {
+    const pairs = messages.map(async (message) => [message, await this.prepare(message, signal)] as const);
+    return new Map(await Promise.all(pairs));
+  }
+
+  private async prepare(message: ClaimedMessage, stopping: AbortSignal): Promise<Preparation> {
+    const results = new Map<string, unknown>();
+    const signal = AbortSignal.any([stopping, AbortSignal.timeout(this.settings.inboxPrepareTimeout)]);
+    try {
+      for (const { name, options, instance } of this.denormalizers.of(message.type)) {
+        if (!instance.prepare) continue;
+        const checked = withPayloadOf(messageOf(message), options.payload);
+        results.set(name, await orAborted(instance.prepare(checked, signal), signal));
+      }
+      return { results, error: undefined };
+    } catch (error) {
+      return { results, error: error ?? new Error('prepare failed without a reason') };
+    }
+  }
+}
+
+/** A call that ignores its signal must not keep a lane for ever. */
+function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(new Error('prepare took too long or was stopped'));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

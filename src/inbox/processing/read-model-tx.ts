@@ -1,0 +1,47 @@
+import { randomUUID } from 'node:crypto';
+import type { EntityManager } from 'typeorm';
+import type { ReadModelTransaction, Sent } from '../../contract/read-model-transaction.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { laneOf } from '../../lanes/lane-of.ts';
+import type { IngestStore } from '../ingest-store.ts';
+import { INBOX_LANES, type NewMessage } from '../new-message.ts';
+
+export const DENORMALIZER_SOURCE = 'urn:sluice:denormalizers';
+
+/** What a denormalizer gets: the transaction, and a way to send messages with it. */
+export class ReadModelTx implements ReadModelTransaction {
+  /** Sent so far; they are stored with one statement at the end, and their lanes woken after the commit. */
+  readonly sent: NewMessage[] = [];
+
+  constructor(private readonly tx: Transaction) {}
+
+  get manager(): EntityManager {
+    return this.tx.manager;
+  }
+
+  query<Row = unknown>(sql: string, parameters: readonly unknown[] = []): Promise<Row[]> {
+    return this.tx.query<Row>(sql, parameters);
+  }
+
+  async send(message: Sent): Promise<void> {
+    const id = randomUUID();
+    const key = message.key ?? id;
+    this.sent.push({
+      id,
+      source: DENORMALIZER_SOURCE,
+      type: message.type,
+      key,
+      lane: laneOf(key, INBOX_LANES),
+      payload: JSON.stringify(message.payload ?? null),
+      headers: message.headers,
+      occurredAt: undefined,
+      dueAt: message.dueAt?.toISOString(),
+      expiresAt: undefined,
+      producer: undefined,
+    });
+  }
+
+  async storeSent(store: IngestStore): Promise<void> {
+    if (this.sent.length) await store.insert(this.sent, this.tx);
+  }
+}

@@ -1,0 +1,100 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../../database/database.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { GUARDS } from '../../lanes/guards.ts';
+import { byKey } from './by-key.ts';
+import type { ClaimedMessage } from './claimed-message.ts';
+import { FINISH, LAPSE, LAST_OF_SLOTS, PUT_BACK, SETTLE_SETTINGS, SLOT_SETTINGS } from './settle.sql.ts';
+
+/** The rows are not what we claimed: somebody else has them. Nothing of this transaction may take effect. */
+export class SettledByOthers extends Error {}
+
+export interface Lapse {
+  readonly message: ClaimedMessage;
+  readonly status: 'dead' | 'expired' | 'superseded';
+  readonly error?: string;
+  readonly by?: number;
+  /** Whether it was tried at all. */
+  readonly charged: boolean;
+}
+
+export interface PutBack {
+  readonly message: ClaimedMessage;
+  readonly error?: string;
+  readonly charged: boolean;
+}
+
+export interface SlotWanted {
+  readonly key: string;
+  readonly slot: string;
+  readonly types: readonly string[];
+}
+
+/** Writes how claimed messages ended. Always inside a fenced transaction. */
+@Injectable()
+export class SettleStore {
+  constructor(private readonly database: Database) {}
+
+  async finish(messages: readonly ClaimedMessage[], tx: Transaction): Promise<void> {
+    if (messages.length === 0) return;
+    void tx.query(SETTLE_SETTINGS);
+    const counts = byKey(messages, ({ attempt }) => attempt).map((rows) =>
+      tx.execute(FINISH, [
+        rows.map(({ place }) => place),
+        rows.map(({ position }) => position),
+        rows[0]!.attempt,
+      ]),
+    );
+    await expectRows(Promise.all(counts).then(sum), messages.length);
+  }
+
+  async lapse(lapses: readonly Lapse[], tx: Transaction): Promise<void> {
+    if (lapses.length === 0) return;
+    const values = [
+      lapses.map(({ message }) => message.position),
+      lapses.map(({ message }) => message.attempt),
+      lapses.map(({ status }) => status),
+      lapses.map(({ error }) => error ?? null),
+      lapses.map(({ by }) => by ?? null),
+      lapses.map(({ charged }) => charged),
+    ];
+    void tx.query(SETTLE_SETTINGS);
+    await expectRows(tx.execute(LAPSE, values), lapses.length);
+  }
+
+  async putBack(rows: readonly PutBack[], tx: Transaction): Promise<void> {
+    if (rows.length === 0) return;
+    const values = [
+      rows.map(({ message }) => message.position),
+      rows.map(({ message }) => message.attempt),
+      rows.map(({ error }) => error ?? null),
+      rows.map(({ charged }) => charged),
+    ];
+    void tx.query(SETTLE_SETTINGS);
+    await expectRows(tx.execute(PUT_BACK, values), rows.length);
+  }
+
+  async lastOfSlots(
+    wanted: readonly SlotWanted[],
+  ): Promise<{ key: string; slot: string; position: number }[]> {
+    return this.database.transaction((tx) => {
+      void tx.query(SLOT_SETTINGS);
+      return tx.query(LAST_OF_SLOTS, [
+        wanted.map(({ key }) => key),
+        wanted.map(({ slot }) => slot),
+        wanted.map(({ types }) => JSON.stringify(types)),
+      ]);
+    });
+  }
+}
+
+async function expectRows(changed: Promise<number>, expected: number): Promise<void> {
+  const count = await changed;
+  if (count !== expected && GUARDS.settledCount) {
+    throw new SettledByOthers(`changed ${count} of ${expected} rows`);
+  }
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
+}

@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { inVain } from '../../../test/support/in-vain.ts';
+import { FINISH, LAPSE, PUT_BACK, SETTLE_SETTINGS } from './settle.sql.ts';
+
+const CLAIMED = 200;
+
+let database: TestDatabase;
+let client: pg.Client;
+let places: string[];
+
+/** Analysed while nothing was marked: the planner believes that nothing ever is, as it does in real life. */
+beforeAll(async () => {
+  database = await createDatabase();
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  await client.query(
+    `INSERT INTO inbox (id, source, type, key, lane, payload)
+     SELECT n, 's', 't', 'k' || n, n % 256, '{}' FROM generate_series(1, 5000) AS n`,
+  );
+  await client.query('VACUUM ANALYZE inbox');
+  const { rows } = await client.query(
+    `UPDATE inbox SET status = 'processing', attempt = 1 WHERE position <= ${CLAIMED} RETURNING ctid`,
+  );
+  places = rows.map(({ ctid }) => ctid);
+});
+afterAll(async () => {
+  await client.end();
+  await database.drop();
+});
+
+const positions = Array.from({ length: CLAIMED }, (_, n) => n + 1);
+const each = <Value>(value: Value) => positions.map(() => value);
+
+describe('what settles a batch goes straight to its rows, whatever the statistics say', () => {
+  it.each([
+    ['finish', FINISH, () => [places, positions, 1]],
+    ['lapse', LAPSE, () => [positions, each(1), each('dead'), each('e'), each(null), each(true)]],
+    ['put back', PUT_BACK, () => [positions, each(1), each('e'), each(true)]],
+  ])('%s', async (_, sql, values) => {
+    expect(await inVain(client, SETTLE_SETTINGS, sql, values())).toEqual({ lookedAt: 0, left: 0 });
+  });
+
+  it('which a plain join does not', async () => {
+    const join = `UPDATE inbox SET status = 'finished', settled_at = now() FROM unnest($1::bigint[]) AS done(position)
+                  WHERE inbox.position = done.position AND inbox.status = 'processing'`;
+    const { lookedAt } = await inVain(client, SETTLE_SETTINGS, join, [positions]);
+    expect(lookedAt).toBeGreaterThan(CLAIMED * CLAIMED);
+  });
+});

@@ -1,0 +1,119 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { byKey } from './by-key.ts';
+import type { ClaimedMessage } from './claimed-message.ts';
+import { type Siftings, sift, slotName } from './sift.ts';
+
+/** The campaigns of the source document: edits first, then create, start or stop, archive. */
+const RANKS: Record<string, number> = { edit: 0, banner: 0, create: 1, start: 2, stop: 2, archive: 3 };
+const SLOTS: Record<string, string> = { edit: 'edit', banner: 'banner', start: 'run', stop: 'run' };
+const TYPES = [...Object.keys(RANKS), 'note'];
+
+const rules = (lastOf: ReadonlyMap<string, number> = new Map()): Siftings => ({
+  slotOf: (type) => SLOTS[type],
+  rankOf: (type) => RANKS[type] ?? 0,
+  lastOf,
+});
+
+function message(position: number, key: string, type: string, expired = false): ClaimedMessage {
+  return { position, key, type, expired, id: `m-${position}` } as ClaimedMessage;
+}
+
+/** Ascending by position, as they are claimed. */
+const claimed = fc
+  .array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.constantFrom(...TYPES), fc.boolean()), { maxLength: 30 })
+  .map((list) =>
+    list.map(([key, type, late], index) => message(index + 1, key, type, late && index % 3 === 0)),
+  );
+
+/** Last messages that wait beyond what was claimed. */
+const beyond = fc
+  .dictionary(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('edit', 'banner', 'run'))
+  .map(
+    (slots) =>
+      new Map(Object.entries(slots).map(([key, slot], index) => [slotName(key, slot), 1_000 + index])),
+  );
+
+const positions = (messages: readonly ClaimedMessage[]) => messages.map(({ position }) => position);
+
+describe('sifting', () => {
+  it('ends every message in exactly one way', () => {
+    fc.assert(
+      fc.property(claimed, beyond, (messages, lastOf) => {
+        const { ready, expired, superseded } = sift(messages, rules(lastOf));
+        const all = [...ready, ...expired, ...superseded.map((one) => one.message)];
+        expect(positions(all).sort((a, b) => a - b)).toEqual(positions(messages));
+        expect(expired).toEqual(messages.filter((one) => one.expired));
+      }),
+    );
+  });
+
+  it('C2 leaves one message per key and slot: the last that can still be handled', () => {
+    fc.assert(
+      fc.property(claimed, beyond, (messages, lastOf) => {
+        const { ready, superseded } = sift(messages, rules(lastOf));
+        const inSlot = ready.filter(({ type }) => SLOTS[type]);
+        const names = inSlot.map(({ key, type }) => slotName(key, SLOTS[type]!));
+        expect(new Set(names).size).toBe(names.length);
+        for (const { message: dropped, by } of superseded) {
+          const name = slotName(dropped.key, SLOTS[dropped.type]!);
+          expect(by).toBeGreaterThan(dropped.position);
+          const winner = inSlot[names.indexOf(name)];
+          expect([winner?.position, lastOf.get(name)]).toContain(by);
+        }
+      }),
+    );
+  });
+
+  it('C3 orders the messages of a key by rank, then as they came', () => {
+    fc.assert(
+      fc.property(claimed, (messages) => {
+        for (const ofKey of byKey(sift(messages, rules()).ready, ({ key }) => key)) {
+          const sorted = ofKey.toSorted(
+            (a, b) => (RANKS[a.type] ?? 0) - (RANKS[b.type] ?? 0) || a.position - b.position,
+          );
+          expect(positions(ofKey)).toEqual(positions(sorted));
+        }
+      }),
+    );
+  });
+
+  it('changes nothing where nothing is coalesced, ranked or late', () => {
+    fc.assert(
+      fc.property(claimed, (messages) => {
+        const alive = messages.map((one) => ({ ...one, expired: false }));
+        const plain = { slotOf: () => undefined, rankOf: () => 0, lastOf: new Map() };
+        expect(sift(alive, plain)).toEqual({ ready: alive, expired: [], superseded: [] });
+      }),
+    );
+  });
+
+  it('C2 lets the last of start and stop win over both', () => {
+    const { ready, superseded } = sift(
+      [message(1, 'a', 'start'), message(2, 'a', 'stop'), message(3, 'b', 'stop'), message(4, 'a', 'start')],
+      rules(),
+    );
+    expect(positions(ready)).toEqual([3, 4]);
+    expect(superseded.map(({ message: one, by }) => [one.position, by])).toEqual([
+      [1, 4],
+      [2, 4],
+    ]);
+  });
+
+  it('never lets a message that is too late win over one that is not', () => {
+    const last = new Map([[slotName('a', 'edit'), 2]]);
+    const { ready, expired, superseded } = sift(
+      [message(1, 'a', 'edit'), message(2, 'a', 'edit', true)],
+      rules(last),
+    );
+    expect([positions(ready), positions(expired), superseded]).toEqual([[1], [2], []]);
+  });
+
+  it('keeps keys apart that only look alike', () => {
+    const { superseded } = sift(
+      [message(1, 'a b', 'edit'), message(2, 'b', 'edit'), message(3, 'edit', 'edit')],
+      rules(),
+    );
+    expect(superseded).toEqual([]);
+  });
+});

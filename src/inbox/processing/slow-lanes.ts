@@ -1,0 +1,117 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import type { Tenure } from '../../lanes/lane-queue.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import type { Prepared } from '../denormalizers/effects.ts';
+import type { ClaimedMessage } from './claimed-message.ts';
+import { InboxProcessor } from './inbox-processor.ts';
+import { InboxQueue } from './inbox-queue.ts';
+import { Preparations } from './preparations.ts';
+
+/**
+ * A14: lanes whose messages wait for calls outside (`prepare`). They are taken out of the worker's hands, kept leased,
+ * and processed when the calls are done; the worker goes on with the other lanes at once.
+ */
+@Injectable()
+export class SlowLanes {
+  onReleased: (lane: number) => void = () => undefined;
+  private readonly stopping = new AbortController();
+  private readonly running = new Set<Promise<void>>();
+  private readonly queueForSlot: (() => void)[] = [];
+  private slots: number;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly queue: InboxQueue,
+    private readonly preparations: Preparations,
+    private readonly processor: InboxProcessor,
+  ) {
+    this.slots = settings.inboxPrepareConcurrency;
+  }
+
+  /** The lane leaves the worker's tenure and gets one of its own, under the same token. */
+  take(from: Tenure, lane: number, messages: readonly ClaimedMessage[]): void {
+    from.lanes.delete(lane);
+    const work = this.run({ ...from, lanes: new Set([lane]) }, lane, messages);
+    this.running.add(work);
+    void work.finally(() => this.running.delete(work));
+  }
+
+  /** Prepares, then processes, and keeps the lease alive meanwhile. When stopping, they are given back. */
+  async handle(tenure: Tenure, messages: readonly ClaimedMessage[]): Promise<void> {
+    const renewing = setInterval(() => void this.renew(tenure), this.settings.inboxLease / 3);
+    try {
+      // C8: what is superseded makes no call outside.
+      const ready = await this.processor.sifted(tenure, messages);
+      const prepared = await this.prepare(ready.filter((message) => this.preparations.needed(message)));
+      if (this.stopping.signal.aborted) await this.queue.lanes.giveBack(tenure);
+      else await this.processor.handle({ tenure, messages: ready, prepared });
+    } finally {
+      clearInterval(renewing);
+    }
+  }
+
+  /** Calls in flight are cut; what waits for one is given back. */
+  stop(): void {
+    this.stopping.abort();
+    for (const go of this.queueForSlot.splice(0)) go();
+  }
+
+  async stopped(): Promise<void> {
+    await Promise.all(this.running);
+  }
+
+  private async run(tenure: Tenure, lane: number, messages: readonly ClaimedMessage[]): Promise<void> {
+    try {
+      await this.handle(tenure, messages);
+      await this.queue.lanes.release(tenure);
+    } catch (error) {
+      const freed = await this.queue.lanes.abandon(tenure);
+      this.log.warn({ event: 'inbox.abandoned', lanes: 1, freed, error }, 'a lane was given up');
+    } finally {
+      this.onReleased(lane);
+    }
+  }
+
+  private async prepare(messages: readonly ClaimedMessage[]): Promise<Prepared> {
+    if (messages.length === 0) return new Map();
+    await this.slot();
+    try {
+      return this.stopping.signal.aborted
+        ? new Map()
+        : await this.preparations.run(messages, this.stopping.signal);
+    } finally {
+      this.freeSlot();
+    }
+  }
+
+  private async renew(tenure: Tenure): Promise<void> {
+    try {
+      await this.queue.lanes.renew(tenure);
+    } catch (error) {
+      this.log.warn(
+        { event: 'inbox.renewal-failed', error },
+        'a lease could not be renewed; it is tried again',
+      );
+    }
+  }
+
+  private slot(): Promise<void> {
+    if (this.slots > 0) {
+      this.slots -= 1;
+      return Promise.resolve();
+    }
+    return new Promise((resolve) => {
+      this.queueForSlot.push(() => {
+        this.slots -= 1;
+        resolve();
+      });
+    });
+  }
+
+  private freeSlot(): void {
+    this.slots += 1;
+    if (this.slots > 0) this.queueForSlot.shift()?.();
+  }
+}

@@ -1,0 +1,52 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { checkText, Faults, LARGEST_BATCH, LONGEST_ID } from './fields.ts';
+import { type ProducerSequence, sourceOfCaller } from './new-message.ts';
+import type { Envelope } from './parse-message.ts';
+
+/** What the headers say of the message, or of each message of a batch, that the body holds. */
+export function readEnvelope(headers: IncomingHttpHeaders, caller: string, faults: Faults): Envelope {
+  return {
+    source: sourceOfCaller(caller),
+    idempotencyKey: headerText(headers, 'Idempotency-Key', LONGEST_ID - String(LARGEST_BATCH).length, faults),
+    traceparent: traceparentOf(headers),
+    producer: producerOf(headers, faults),
+  };
+}
+
+/** Headers are not part of the body: their faults point at the whole and say the name. */
+function headerText(
+  headers: IncomingHttpHeaders,
+  name: string,
+  longest: number,
+  faults: Faults,
+): string | undefined {
+  const value = headers[name.toLowerCase()];
+  if (typeof value !== 'string') return undefined;
+  const own = new Faults();
+  const checked = checkText(value, longest, '', own);
+  for (const { detail } of own.list) faults.add('', `the header ${name} ${detail}`);
+  return checked;
+}
+
+/** W3C trace context; a malformed one is ignored, as the standard asks. */
+function traceparentOf(headers: IncomingHttpHeaders): string | undefined {
+  const value = headers.traceparent;
+  return typeof value === 'string' && /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/.test(value)
+    ? value
+    : undefined;
+}
+
+function producerOf(headers: IncomingHttpHeaders, faults: Faults): ProducerSequence | undefined {
+  const [given, counted] = [headers['producer-id'] !== undefined, headers['producer-sequence'] !== undefined];
+  if (!given && !counted) return undefined;
+  if (!given) return faults.add('', 'the header Producer-Id is required with Producer-Sequence');
+  if (!counted) return faults.add('', 'the header Producer-Sequence is required with Producer-Id');
+  const id = headerText(headers, 'Producer-Id', LONGEST_ID, faults);
+  const sequence = headerText(headers, 'Producer-Sequence', 16, faults);
+  if (id === undefined || sequence === undefined) return undefined;
+  const number = /^\d+$/.test(sequence) ? Number(sequence) : Number.NaN;
+  if (!Number.isSafeInteger(number + LARGEST_BATCH)) {
+    return faults.add('', 'the header Producer-Sequence must be a whole number, 0 or more');
+  }
+  return { id, sequence: number };
+}

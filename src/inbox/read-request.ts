@@ -1,0 +1,186 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { decodeUtf8, ExactJson, type JsonFault, type JsonSlice } from '../http/json/exact-json.ts';
+import { pointerTo } from '../http/pointer.ts';
+import { type FieldFault, Problem } from '../http/problems.ts';
+import { Faults, LARGEST_BATCH, MOST_FAULTS } from './fields.ts';
+import type { NewMessage } from './new-message.ts';
+import { parseBinaryCloudEvent, parseStructuredCloudEvent } from './parse-cloud-event.ts';
+import { type Envelope, parseMessage } from './parse-message.ts';
+import { readEnvelope } from './read-envelope.ts';
+
+/** How deep a payload may be nested; the levels of the document around it come on top. */
+const DEEPEST_PAYLOAD = 64;
+/** To list the items of a batch although one of them is nested too deep. */
+const DEEPEST_TO_LIST = 1_000;
+const NO_BODY = Buffer.alloc(0);
+
+/** What a POST holds: one message, or a batch that is stored all or nothing. */
+export interface Posted {
+  readonly messages: readonly NewMessage[];
+  readonly batch: boolean;
+  /** Of the list of a batch in the body. */
+  readonly pointer: string;
+  /** What it keeps in memory: its payloads are slices of the whole body. */
+  readonly bytes: number;
+}
+
+/** POST /v1/messages: native JSON, or CloudEvents structured, batch or binary. */
+export function readPost(headers: IncomingHttpHeaders, body: unknown, caller: string): Posted {
+  const mediaType = mediaTypeOf(headers);
+  const faults = new Faults();
+  const envelope = readEnvelope(headers, caller, faults);
+  const bytes = bytesOf(body);
+  if (mediaType === 'application/cloudevents+json')
+    return one(readOne(textOf(bytes), envelope, parseStructuredCloudEvent, faults), bytes, faults);
+  if (mediaType === 'application/cloudevents-batch+json')
+    return many(textOf(bytes), CLOUD_EVENTS, envelope, faults);
+  if (headers['ce-specversion'] !== undefined)
+    return one(readBinary(headers, bytes, envelope, faults), bytes, faults);
+  if (mediaType === 'application/json')
+    return one(readOne(textOf(bytes), envelope, parseMessage, faults), bytes, faults);
+  throw new Problem('unsupported-media-type', 'Send application/json or a CloudEvent.');
+}
+
+/** POST /v1/messages/batch: `{messages: […]}`. */
+export function readBatch(headers: IncomingHttpHeaders, body: unknown, caller: string): Posted {
+  if (mediaTypeOf(headers) !== 'application/json') {
+    throw new Problem('unsupported-media-type', 'Send application/json.');
+  }
+  const faults = new Faults();
+  const envelope = readEnvelope(headers, caller, faults);
+  return many(textOf(bytesOf(body)), NATIVE_BATCH, envelope, faults);
+}
+
+type Parse = (
+  text: string,
+  slice: JsonSlice,
+  envelope: Envelope,
+  pointer: string,
+  faults: Faults,
+) => NewMessage | undefined;
+
+function readOne(text: string, envelope: Envelope, parse: Parse, faults: Faults): NewMessage | undefined {
+  const scan = ExactJson.scan(text, { outline: 1, maxDepth: DEEPEST_PAYLOAD + 1 });
+  if (!scan.ok) throw refused(scan.fault);
+  return parse(text, scan.value, envelope, '', faults);
+}
+
+function readBinary(headers: IncomingHttpHeaders, body: Buffer, envelope: Envelope, faults: Faults) {
+  const message = parseBinaryCloudEvent(headers, body, envelope, faults);
+  if (!message) return undefined;
+  const scan = ExactJson.scan(message.payload, { maxDepth: DEEPEST_PAYLOAD });
+  if (!scan.ok) throw refused(scan.fault);
+  return { ...message, payload: message.payload.slice(scan.value.start, scan.value.end) };
+}
+
+function one(message: NewMessage | undefined, body: Buffer, faults: Faults): Posted {
+  if (faults.list.length || !message) throw invalid(faults.list);
+  return { messages: [message], batch: false, pointer: '', bytes: body.length };
+}
+
+/** Where a batch has its items, and what they are. */
+interface BatchForm {
+  readonly pointer: string;
+  /** Levels of the document around an item. */
+  readonly levels: number;
+  readonly parse: Parse;
+}
+
+const NATIVE_BATCH: BatchForm = { pointer: '/messages', levels: 2, parse: parseMessage };
+const CLOUD_EVENTS: BatchForm = { pointer: '', levels: 1, parse: parseStructuredCloudEvent };
+
+function many(text: string, form: BatchForm, envelope: Envelope, faults: Faults): Posted {
+  const { pointer, levels, parse } = form;
+  const scan = ExactJson.scan(text, { outline: levels + 1, maxDepth: DEEPEST_PAYLOAD + levels + 1 });
+  if (!scan.ok) throw refusedBatch(text, form, envelope, scan.fault, faults);
+  const messages = itemsOf(scan.value, form, faults).map((item, index) =>
+    parse(text, item, nth(envelope, index), `${pointer}/${index}`, faults),
+  );
+  if (faults.list.length) throw invalid(faults.list);
+  return { messages: messages as NewMessage[], batch: true, pointer, bytes: text.length };
+}
+
+function itemsOf(document: JsonSlice, { pointer, levels }: BatchForm, faults: Faults): readonly JsonSlice[] {
+  const list = levels === 1 ? document : listIn(document, faults);
+  if (list?.kind !== 'array') throw invalid([...faults.list, { pointer, detail: 'must be an array' }]);
+  const items = list.children ?? [];
+  if (items.length === 0) throw invalid([...faults.list, { pointer, detail: 'must not be empty' }]);
+  if (items.length <= LARGEST_BATCH) return items;
+  throw invalid([...faults.list, { pointer, detail: `must not have more than ${LARGEST_BATCH} items` }]);
+}
+
+function listIn(document: JsonSlice, faults: Faults): JsonSlice | undefined {
+  if (document.kind !== 'object') throw invalid([{ pointer: '', detail: 'must be an object' }]);
+  const members = document.children ?? [];
+  const unknown = members.filter(({ key }) => key !== 'messages').slice(0, MOST_FAULTS);
+  for (const { key } of unknown) faults.add(pointerTo('', key), 'is not a known field');
+  const list = members.find(({ key }) => key === 'messages');
+  if (!list) throw invalid([{ pointer: '/messages', detail: 'is required' }, ...faults.list]);
+  return list;
+}
+
+/** The whole was refused for what stands in one of its items: every item is looked at for itself. */
+function refusedBatch(
+  text: string,
+  form: BatchForm,
+  envelope: Envelope,
+  fault: JsonFault,
+  faults: Faults,
+): Problem {
+  const outline = ExactJson.scan(text, {
+    outline: form.levels,
+    maxDepth: DEEPEST_TO_LIST,
+    grammarOnly: true,
+  });
+  if (fault.code === 'malformed' || !outline.ok) return refused(fault);
+  itemsOf(outline.value, form, faults).forEach((item, index) => {
+    const pointer = `${form.pointer}/${index}`;
+    const own = ExactJson.scan(text, {
+      start: item.start,
+      end: item.end,
+      pointer,
+      maxDepth: DEEPEST_PAYLOAD + 1,
+    });
+    if (own.ok) form.parse(text, own.value, envelope, pointer, faults);
+    else faults.add(own.fault.pointer, own.fault.detail);
+  });
+  const told = faults.list.some(({ pointer }) => pointer === fault.pointer);
+  return told ? invalid(faults.list) : invalid([fault, ...faults.list]);
+}
+
+/** A batch that is sent again must find its messages again: each gets an id and a number of its own. */
+function nth(envelope: Envelope, index: number): Envelope {
+  const { idempotencyKey, producer } = envelope;
+  return {
+    ...envelope,
+    idempotencyKey: idempotencyKey === undefined ? undefined : `${idempotencyKey}/${index}`,
+    producer: producer && { id: producer.id, sequence: producer.sequence + index },
+  };
+}
+
+function mediaTypeOf(headers: IncomingHttpHeaders): string {
+  const type = headers['content-type'] ?? '';
+  return type === 'application/json' ? type : type.split(';')[0]!.trim().toLowerCase();
+}
+
+function bytesOf(body: unknown): Buffer {
+  return Buffer.isBuffer(body) ? body : NO_BODY;
+}
+
+function textOf(body: Buffer): string {
+  const text = decodeUtf8(body);
+  if (text === undefined) throw new Problem('malformed-json', 'The body is not UTF-8.');
+  return text;
+}
+
+function refused(fault: JsonFault): Problem {
+  if (fault.code === 'malformed') return new Problem('malformed-json', fault.detail);
+  return invalid([fault]);
+}
+
+function invalid(faults: readonly FieldFault[]): Problem {
+  const errors = faults.map(({ pointer, detail }) => ({ pointer, detail }));
+  const [first] = errors;
+  const rest = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
+  return new Problem('invalid', `${first?.pointer || 'The body'} ${first?.detail}${rest}`, { errors });
+}

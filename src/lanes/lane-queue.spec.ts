@@ -1,0 +1,761 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import {
+  alter,
+  closedDoor,
+  inOneSnapshot,
+  startReplica,
+  type TestReplica,
+  type TestRow,
+} from '../../test/support/lanes.ts';
+import { GUARDS } from './guards.ts';
+import { type Leased, LeaseLost, SUSPECT_AFTER, type Tenure } from './lane-queue.ts';
+
+let database: TestDatabase;
+let a: TestReplica;
+let b: TestReplica;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  await database.query('CREATE TABLE effect (id text)');
+  a = startReplica(database);
+  b = startReplica(database);
+});
+beforeEach(async () => {
+  a = { ...a, queue: a.newQueue() };
+  b = { ...b, queue: b.newQueue() };
+  await database.query(`DELETE FROM inbox; DELETE FROM hold; DELETE FROM effect;
+    ALTER SEQUENCE inbox_position_seq RESTART;
+    UPDATE lane SET leased_until = '-infinity', token = NULL, crashes = 0 WHERE token IS NOT NULL OR crashes > 0`);
+});
+afterEach(() => {
+  Object.assign(GUARDS, { fence: true, settledCount: true });
+  jest.restoreAllMocks();
+});
+afterAll(async () => {
+  await Promise.all([a.close(), b.close()]);
+  await database.drop();
+});
+
+describe('1. a lane has one holder', () => {
+  it('gives a lane to nobody else while it is leased, and to the next when it is released', async () => {
+    await post(7, 'k', 2);
+    const first = (await lease(a, [7], 1))!;
+    expect(await lease(b, [7])).toBeUndefined();
+    await finish(a, first.tenure, first.rows);
+    await a.queue.release(first.tenure);
+    const second = (await lease(b, [7]))!;
+    expect(positions(second.rows)).toEqual([2]);
+    expect(second.tenure.token).not.toBe(first.tenure.token);
+  });
+
+  it('lets two who look at the same moment have different lanes', async () => {
+    for (let lane = 0; lane < 8; lane++) await post(lane, `k${lane}`, 1);
+    const both = await Promise.all([lease(a, undefined, 4, 4), lease(b, undefined, 4, 4)]);
+    const lanes = both.flatMap((one) => [...one!.tenure.lanes]);
+    expect(lanes.sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  });
+
+  it('leaves a lane alone whose lease ran out while its holder is inside a fenced transaction', async () => {
+    await post(7, 'k', 1);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await leasesRunOut();
+    await a.database.transaction(async (tx) => {
+      await a.queue.fence(tenure, [7], tx);
+      expect(await lease(b, [7])).toBeUndefined();
+      await tx.execute(...finishing(rows));
+    });
+    expect(await statuses()).toEqual(['finished']);
+  });
+
+  it('would be two holders if the fence were only a look', async () => {
+    await post(7, 'k', 1);
+    const { tenure } = (await lease(a, [7]))!;
+    await leasesRunOut();
+    await a.database.transaction(async (tx) => {
+      const seen = await tx.query('SELECT FROM lane WHERE lane = 7 AND token = $1', [tenure.token]);
+      expect(seen).toHaveLength(1);
+      expect(await lease(b, [7])).toBeDefined();
+    });
+  });
+});
+
+describe('2. only the holder changes rows', () => {
+  /** A claimed row 1 and froze; B took over, finished 1 and 2 and released. 3 and 4 wait. */
+  async function frozenAndOvertaken(): Promise<Tenure> {
+    await post(7, 'k', 4);
+    const { tenure } = (await lease(a, [7], 1))!;
+    await leasesRunOut();
+    const taken = (await lease(b, [7], 2))!;
+    await finish(b, taken.tenure, taken.rows);
+    await b.queue.release(taken.tenure);
+    return tenure;
+  }
+
+  it('gives nothing to a claim whose lease is lost', async () => {
+    const tenure = await frozenAndOvertaken();
+    expect(await a.queue.claim(tenure, 1)).toEqual([]);
+    expect(await statuses()).toEqual(['finished', 'finished', 'pending', 'pending']);
+  });
+
+  it('would leave a row processing in a lane nobody holds if the claim did not prove the token', async () => {
+    alter(a, 'claim', 'AND lane.token = ANY ($2::uuid[])', 'AND $2::uuid[] IS NOT NULL');
+    const tenure = await frozenAndOvertaken();
+    expect(positions(await a.queue.claim(tenure, 1))).toEqual([3]);
+    expect(await statuses()).toEqual(['finished', 'finished', 'processing', 'pending']);
+    expect(await processingInFreeLanes()).toBe(1);
+  });
+
+  it.each(['giveBack', 'abandon', 'release'] as const)(
+    'ignores a %s by whoever lost the lane',
+    async (how) => {
+      await post(7, 'k', 2);
+      const { tenure } = (await lease(a, [7]))!;
+      await leasesRunOut();
+      const taken = (await lease(b, [7]))!;
+      const before = await rowsAndLane(7);
+      await a.queue[how](tenure);
+      expect(await rowsAndLane(7)).toEqual(before);
+      await finish(b, taken.tenure, taken.rows);
+    },
+  );
+
+  it('tells a renewal what is lost', async () => {
+    await post(7, 'k', 1);
+    await post(8, 'l', 1);
+    const { tenure } = (await lease(a, [7, 8]))!;
+    await leasesRunOut();
+    await lease(b, [7]);
+    expect(await a.queue.renew(tenure)).toBe(false);
+    expect([...tenure.lanes]).toEqual([8]);
+    expect(await a.queue.renew(tenure)).toBe(true);
+  });
+
+  /**
+   * A claims, having lost its lane, and sees a due hold that B, the holder, is clearing away meanwhile.
+   * The door stands between A's snapshot and its look at the lane.
+   */
+  async function claimWithoutLease(): Promise<void> {
+    await post(7, 'k', 1);
+    const { tenure } = (await lease(a, [7], 1))!;
+    await leasesRunOut();
+    const taken = (await lease(b, [7], 1))!;
+    await finish(b, taken.tenure, taken.rows);
+    await hold(b, taken.tenure, 7, 'k', 0);
+    await post(7, 'k', 1);
+    const door = await closedDoor(database);
+    alter(a, 'claim', 'SELECT lane.lane FROM lane', `SELECT lane.lane FROM ${door.sql} AS door, lane`);
+    alter(a, 'claim', 'FOR NO KEY UPDATE', 'FOR NO KEY UPDATE OF lane');
+    const claiming = a.queue.claim(tenure, 8);
+    await door.reached();
+    alter(
+      b,
+      'claim',
+      /parked AS \([\s\S]*?RETURNING position\s*\)/,
+      'parked AS (SELECT position FROM ready WHERE false)',
+    );
+    await b.queue.claim(taken.tenure, 1);
+    await door.open();
+    await claiming;
+  }
+
+  it('parks nothing for a claim whose lease is lost', async () => {
+    await claimWithoutLease();
+    expect(await heldWithoutHold()).toBe(0);
+  });
+
+  it('would leave a row held without a hold, for ever, if anyone but the holder parked', async () => {
+    alter(a, 'claim', 'AND lane.token = ANY ($2::uuid[])', 'AND $2::uuid[] IS NOT NULL');
+    await claimWithoutLease();
+    expect(await heldWithoutHold()).toBe(1);
+  });
+
+  /** While a hold is cleared away, a message of its key is stored by somebody who saw it. */
+  async function postWhileHoldIsCleared(columns: { status: string; waits: string | null }): Promise<void> {
+    await post(7, 'k', 1);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await finish(a, tenure, rows);
+    await hold(a, tenure, 7, 'k', 0);
+    await b.database.transaction(async (tx) => {
+      const [held] = await tx.query<{ n: number }>('SELECT count(*) AS n FROM hold');
+      expect(held).toEqual({ n: 1 });
+      await tx.execute(
+        `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits)
+         VALUES ('late', 's', 't', 'k', 7, 'null', $1, $2)`,
+        [columns.status, columns.waits],
+      );
+      expect(await a.queue.claim(tenure, 8)).toEqual([]);
+    });
+    await a.queue.release(tenure);
+  }
+
+  it('has ingest leave the parking to the holder', async () => {
+    await postWhileHoldIsCleared({ status: 'pending', waits: null });
+    const { rows } = (await lease(b, [7]))!;
+    expect(ids(rows)).toEqual(['late']);
+  });
+
+  it('would lose sight of a message that ingest parked', async () => {
+    await postWhileHoldIsCleared({ status: 'held', waits: 'held' });
+    expect(await heldWithoutHold()).toBe(1);
+    expect(await lease(b, [7])).toBeUndefined();
+  });
+});
+
+describe('3. the fence', () => {
+  it('lets nothing take effect of a replica that was frozen past its lease', async () => {
+    await post(7, 'k', 2);
+    const frozen = (await lease(a, [7]))!;
+    await leasesRunOut();
+    const taken = (await lease(b, [7]))!;
+    await finish(b, taken.tenure, taken.rows);
+
+    await expect(finish(a, frozen.tenure, frozen.rows)).rejects.toEqual(new LeaseLost([7]));
+    expect(await effects()).toEqual(['7-k-1', '7-k-2']);
+  });
+
+  it('would apply everything twice if it were gone', async () => {
+    GUARDS.fence = false;
+    await post(7, 'k', 2);
+    const frozen = (await lease(a, [7]))!;
+    await leasesRunOut();
+    const taken = (await lease(b, [7]))!;
+    await finish(b, taken.tenure, taken.rows);
+
+    await finish(a, frozen.tenure, frozen.rows);
+    expect(await effects()).toEqual(['7-k-1', '7-k-1', '7-k-2', '7-k-2']);
+  });
+
+  it('names the lanes that were lost, and only those', async () => {
+    await post(7, 'k', 1);
+    await post(8, 'l', 1);
+    const { tenure } = (await lease(a, [7, 8]))!;
+    await leasesRunOut();
+    await lease(b, [7]);
+    const fencing = a.database.transaction((tx) => a.queue.fence(tenure, [7, 8], tx));
+    await expect(fencing).rejects.toEqual(new LeaseLost([7]));
+  });
+
+  it('does not mind a lease that ran out while nobody wanted the lane', async () => {
+    await post(7, 'k', 1);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await leasesRunOut();
+    await finish(a, tenure, rows);
+    expect(await statuses()).toEqual(['finished']);
+  });
+});
+
+describe('4. the claim sees what the previous holder did', () => {
+  /**
+   * A's lease ran out while it works on row 1; B has begun to look when A puts row 1 behind a hold and commits.
+   * The door stands between the start of B's lease statement and the lane.
+   */
+  async function leaseWhileTheHolderCommits(): Promise<Leased<TestRow> | undefined> {
+    await post(7, 'k', 2);
+    const { tenure, rows } = (await lease(a, [7], 1))!;
+    await leasesRunOut();
+    const door = await closedDoor(database);
+    alter(b, 'lease', /FROM lane\s+CROSS JOIN LATERAL/, `FROM ${door.sql} AS door, lane CROSS JOIN LATERAL`);
+    const leasing = lease(b, [7], 8, 1);
+    await door.reached();
+    await putBack(a, tenure, rows, 60_000);
+    await door.open();
+    return leasing;
+  }
+
+  it('parks what a hold of that very moment holds back', async () => {
+    const leased = await leaseWhileTheHolderCommits();
+    expect(leased!.rows).toEqual([]);
+    expect(await statuses()).toEqual(['held', 'held']);
+  });
+
+  it('would pass the hold by if lease and claim had one snapshot', async () => {
+    inOneSnapshot(b.queue);
+    const leased = await leaseWhileTheHolderCommits();
+    expect(positions(leased!.rows)).toEqual([2]);
+  });
+});
+
+describe('5. order per key', () => {
+  it('hands out rows in the order of their positions, however they are claimed', async () => {
+    await post(7, 'k', 20);
+    const { tenure, rows } = (await lease(a, [7], 3))!;
+    const seen = [...positions(rows)];
+    for (let batch = rows; batch.length > 0; ) {
+      await finish(a, tenure, batch);
+      batch = await a.queue.claim(tenure, 3);
+      seen.push(...positions(batch));
+    }
+    expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
+  });
+
+  it('parks what comes for a held key and goes on with the others', async () => {
+    await post(7, 'k', 2);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await putBack(a, tenure, rows, 60_000);
+    await post(7, 'k', 2);
+    await post(7, 'other', 1);
+    expect(ids(await a.queue.claim(tenure, 8))).toEqual(['7-other-5']);
+    expect(await statuses()).toEqual(['held', 'held', 'held', 'held', 'processing']);
+  });
+
+  it('takes held rows oldest first when the hold is due, and clears it when they are through', async () => {
+    await post(7, 'k', 3);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await putBack(a, tenure, rows, 60_000);
+    await post(7, 'k', 2);
+    expect(await a.queue.claim(tenure, 8)).toEqual([]);
+    await holdsAreDue();
+    const seen: number[] = [];
+    for (;;) {
+      const batch = await a.queue.claim(tenure, 2);
+      if (batch.length === 0) break;
+      expect(await holdCount()).toBe(1);
+      seen.push(...positions(batch));
+      await finish(a, tenure, batch);
+    }
+    expect(seen).toEqual([1, 2, 3, 4, 5]);
+    expect(await holdCount()).toBe(0);
+  });
+
+  it('finds held rows of a crashed holder again, ahead of later ones', async () => {
+    await post(7, 'k', 4);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await putBack(a, tenure, rows, 0);
+    expect(positions(await a.queue.claim(tenure, 2))).toEqual([1, 2]);
+    await leasesRunOut();
+    const taken = (await lease(b, [7], 3))!;
+    expect(positions(taken.rows)).toEqual([1, 2, 3]);
+    expect(taken.rows.map(({ attempt }) => attempt)).toEqual([2, 2, 2]);
+  });
+
+  /** Rows 3 and 4 are held and their hold is due; 1 and 2 of the same key are ready, from wherever they came. */
+  async function readyBeforeHeld(): Promise<number[]> {
+    await post(7, 'k', 4);
+    await database.query(`UPDATE inbox SET status = 'held', waits = 'held' WHERE position > 2`);
+    await database.query(
+      `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, now(), 'retry')`,
+    );
+    const seen: number[] = [];
+    const { tenure, rows } = (await lease(a, [7]))!;
+    for (let batch = rows; batch.length > 0; batch = await a.queue.claim(tenure, 8)) {
+      seen.push(...positions(batch));
+      await finish(a, tenure, batch);
+    }
+    return seen;
+  }
+
+  it('never lets held rows pass ready ones of their key', async () => {
+    expect(await readyBeforeHeld()).toEqual([1, 2, 3, 4]);
+  });
+
+  it('would let them pass if a due hold were enough', async () => {
+    alter(a, 'claim', /WHERE NOT EXISTS \(\s*SELECT FROM first_ready[^)]*\)/, '');
+    expect(await readyBeforeHeld()).toEqual([3, 4, 1, 2]);
+  });
+
+  it('never claims more than was asked for, of ready and held rows together', async () => {
+    for (let key = 0; key < 30; key++) await post(7, `held-${key}`, 5);
+    const first = (await lease(a, [7], 1000))!;
+    await putBack(a, first.tenure, first.rows, 0);
+    await a.queue.release(first.tenure);
+    await post(7, 'ready', 50);
+    const { tenure, rows } = (await lease(a, [7], 16))!;
+    expect(positions(rows)).toEqual(Array.from({ length: 16 }, (_, n) => n + 1));
+    expect(await a.queue.claim(tenure, 16)).toHaveLength(16);
+  });
+
+  it('goes on to what lies behind any number of parked rows, in one lease', async () => {
+    await database.query(
+      `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, 'infinity', 'operator')`,
+    );
+    await post(7, 'k', 5_000);
+    await post(7, 'other', 1);
+    const { rows } = (await lease(a, [7], 8))!;
+    expect(ids(rows)).toEqual(['7-other-5001']);
+  });
+
+  it('gives a busy lane the room that its quiet neighbours do not need', async () => {
+    await post(7, 'hot', 100);
+    for (let lane = 8; lane < 16; lane++) await post(lane, `k${lane}`, 1);
+    const { tenure, rows } = (await lease(a, [7, 8, 9, 10, 11, 12, 13, 14, 15], 36))!;
+    expect(rows).toHaveLength(4 + 8);
+    await finish(a, tenure, rows);
+    const more = await a.queue.claim(tenure, 36);
+    expect(more).toHaveLength(36);
+    await finish(a, tenure, more);
+  });
+});
+
+describe('6. holds', () => {
+  it('are never shortened by a retry, and have the reason of the longer one', async () => {
+    await post(7, 'k', 1);
+    const { tenure } = (await lease(a, [7]))!;
+    await database.query(
+      `INSERT INTO hold (queue, key, lane, until, reason, note) VALUES ('inbox', 'k', 7, 'infinity', 'operator', 'mine')`,
+    );
+    await hold(a, tenure, 7, 'k', 1_000);
+    const [mine] = await database.query('SELECT until::text, reason, note FROM hold');
+    expect(mine).toEqual({ until: 'infinity', reason: 'operator', note: 'mine' });
+    await hold(a, tenure, 7, 'k', undefined, 'dead-letter');
+    const [dead] = await database.query('SELECT until::text, reason, note FROM hold');
+    expect(dead).toEqual({ until: 'infinity', reason: 'dead-letter', note: 'mine' });
+  });
+
+  it('are prolonged by a later retry', async () => {
+    await post(7, 'k', 1);
+    const { tenure } = (await lease(a, [7]))!;
+    await hold(a, tenure, 7, 'k', 0);
+    await hold(a, tenure, 7, 'k', 3_600_000, 'deferred');
+    expect(
+      await database.query(`SELECT until > now() + interval '50 minutes' AS later, reason FROM hold`),
+    ).toEqual([{ later: true, reason: 'deferred' }]);
+  });
+
+  it('that an operator prolongs while the holder looks are not cleared away', async () => {
+    await post(7, 'k', 1);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await finish(a, tenure, rows);
+    await hold(a, tenure, 7, 'k', 0);
+    const door = await closedDoor(database);
+    alter(a, 'clear', 'FROM lane', `FROM ${door.sql} AS door, lane`);
+    const claiming = a.queue.claim(tenure, 8);
+    await door.reached();
+    await database.query(`UPDATE hold SET until = 'infinity', reason = 'operator'`);
+    await door.open();
+    await claiming;
+    expect(await holdCount()).toBe(1);
+  });
+
+  it('without rows are cleared away by the next look, which then finds nothing more', async () => {
+    await database.query(
+      `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, now(), 'retry')`,
+    );
+    const leased = (await lease(a, undefined))!;
+    expect([[...leased.tenure.lanes], leased.rows]).toEqual([[7], []]);
+    await a.queue.release(leased.tenure);
+    expect(await holdCount()).toBe(0);
+    expect(await lease(a, undefined)).toBeUndefined();
+  });
+});
+
+describe('7. crashes', () => {
+  it('charges an attempt at the claim, and takes it back when the holder died among many', async () => {
+    await post(7, 'k', 3);
+    await lease(a, [7]);
+    expect(await attempts()).toEqual([1, 1, 1]);
+    await leasesRunOut();
+    const { tenure, rows } = (await lease(b, [7]))!;
+    expect(await attempts()).toEqual([1, 1, 1]);
+    await finish(b, tenure, rows);
+    expect(await attempts()).toEqual([1, 1, 1]);
+  });
+
+  it('leaves a lane whose holders died to the careful, one message at a time, and charges that one', async () => {
+    await post(7, 'k', 3);
+    for (let crash = 0; crash < SUSPECT_AFTER; crash++) {
+      expect(positions((await lease(a, [7]))!.rows)).toEqual([1, 2, 3]);
+      await leasesRunOut();
+    }
+    expect(await lease(a, [7])).toBeUndefined();
+    for (let crash = 1; crash <= 3; crash++) {
+      const { tenure, rows } = (await a.queue.leaseSuspect())!;
+      expect(rows.map(({ position, attempt }) => [position, attempt])).toEqual([[1, crash]]);
+      expect(tenure).toMatchObject({ careful: true, suspectsUpTo: crash === 1 ? 3 : 1 });
+      expect(await attempts()).toEqual([crash, 0, 0]);
+      await leasesRunOut();
+    }
+    const { tenure, rows } = (await b.queue.leaseSuspect())!;
+    await finish(b, tenure, rows);
+    await b.queue.release(tenure);
+    expect(positions((await lease(a, [7]))!.rows)).toEqual([2, 3]);
+    expect(await attempts()).toEqual([4, 1, 1]);
+  });
+
+  it('takes one message also where a ready and a held one could go', async () => {
+    await post(7, 'k', 1);
+    const first = (await lease(a, [7]))!;
+    await putBack(a, first.tenure, first.rows, 0);
+    await post(7, 'other', 1);
+    await database.query('UPDATE lane SET crashes = 2, leased_until = now() WHERE lane = 7');
+    expect(ids((await b.queue.leaseSuspect())!.rows)).toEqual(['7-k-1']);
+  });
+
+  it('gives a suspect lane out alone, with one row, where suspects are not kept apart', async () => {
+    a = { ...a, queue: a.newQueue({ suspectsApart: false }) };
+    await post(7, 'k', 2);
+    await post(8, 'l', 1);
+    await database.query('UPDATE lane SET crashes = 2 WHERE lane = 7');
+    const { tenure, rows } = (await lease(a, [7, 8]))!;
+    expect([[...tenure.lanes], tenure.careful, positions(rows)]).toEqual([[7], true, [1]]);
+    expect(positions((await lease(b, [8]))!.rows)).toEqual([3]);
+  });
+
+  it('gives back uncharged what a holder does not get to, and the lane at once', async () => {
+    await post(7, 'k', 2);
+    const { tenure, rows } = (await lease(a, [7], 1))!;
+    await putBack(a, tenure, rows, 0);
+    await a.queue.claim(tenure, 1);
+    await post(7, 'other', 1);
+    await a.queue.claim(tenure, 8);
+    await a.queue.giveBack(tenure);
+    expect(await statuses()).toEqual(['held', 'held', 'pending']);
+    expect(await attempts()).toEqual([1, 0, 0]);
+    expect(await freeLanes()).toBe(256);
+    expect(ids((await lease(b, [7]))!.rows)).toEqual(['7-k-1', '7-k-2', '7-other-3']);
+  });
+
+  it('counts what was abandoned as a crash, without waiting for the lease to end', async () => {
+    await post(7, 'k', 2);
+    for (let crash = 1; crash <= SUSPECT_AFTER; crash++) {
+      const { tenure } = (await lease(a, [7]))!;
+      expect(await a.queue.abandon(tenure)).toBe(true);
+      expect(await attempts()).toEqual([0, 0]);
+      expect(await freeLanes()).toBe(256);
+    }
+    expect(await lease(a, [7])).toBeUndefined();
+    const { tenure } = (await a.queue.leaseSuspect())!;
+    await a.queue.abandon(tenure);
+    expect(await attempts()).toEqual([1, 0]);
+  });
+
+  it('gives back later what could not be given back while the database was away', async () => {
+    await post(7, 'k', 1);
+    const { tenure } = (await lease(a, [7]))!;
+    jest.spyOn(a.database, 'transaction').mockRejectedValueOnce(new Error('Connection terminated'));
+    expect(await a.queue.abandon(tenure)).toBe(false);
+    expect(await freeLanes()).toBe(255);
+    expect(ids((await lease(a, [7]))!.rows)).toEqual(['7-k-1']);
+    expect(await attempts()).toEqual([1]);
+  });
+
+  it('gives back lanes it leased without being told, because the answer to the commit was lost', async () => {
+    await post(7, 'k', 1);
+    const { transaction } = a.database;
+    jest.spyOn(a.database, 'transaction').mockImplementationOnce(async (work) => {
+      await transaction.call(a.database, work);
+      throw new Error('Connection terminated');
+    });
+    await expect(lease(a, [7])).rejects.toThrow('Connection terminated');
+    expect(await freeLanes()).toBe(255);
+    expect(ids((await lease(a, [7]))!.rows)).toEqual(['7-k-1']);
+    expect(await attempts()).toEqual([1]);
+  });
+
+  it('does not charge twice for a mark that lay too deep to be found', async () => {
+    await post(7, 'k', 1_200);
+    await lease(a, [7], 1_200);
+    await leasesRunOut();
+    const { rows } = (await lease(b, [7], 1_200))!;
+    expect(new Set(rows.map(({ attempt }) => attempt))).toEqual(new Set([1]));
+  });
+});
+
+describe('lanes that are held each for itself', () => {
+  it('are claimed together, each by its own token', async () => {
+    for (const lane of [7, 8, 9]) await post(lane, `k${lane}`, 3);
+    const [one, two, three] = [
+      (await lease(a, [7], 1))!,
+      (await lease(a, [8], 1))!,
+      (await lease(a, [9], 1))!,
+    ];
+    await finish(a, one.tenure, one.rows);
+    await finish(a, two.tenure, two.rows);
+    await leasesRunOut();
+    await lease(b, [9]);
+    const held = [one, two, three].map(({ tenure }) => ({
+      lane: [...tenure.lanes][0]!,
+      token: tenure.token,
+    }));
+    expect(positions(await a.queue.claimTogether(held, 1))).toEqual([2, 5]);
+  });
+});
+
+describe('8. no lane is forgotten', () => {
+  it('gives every lane its turn, however few are taken at a time', async () => {
+    for (let lane = 0; lane < 256; lane += 5) await post(lane, `k${lane}`, 2);
+    const seen = new Set<number>();
+    for (let look = 0; look < 7; look++) {
+      const { tenure } = (await lease(a, undefined, 8, 8))!;
+      for (const lane of tenure.lanes) seen.add(lane);
+      await a.queue.giveBack(tenure);
+    }
+    expect(seen.size).toBe(52);
+  });
+
+  it('begins again at the first lane when the rest has nothing', async () => {
+    await post(1, 'k', 1);
+    await post(2, 'l', 1);
+    const seen: number[] = [];
+    for (let look = 0; look < 3; look++) {
+      const { tenure } = (await lease(a, undefined, 1, 1))!;
+      seen.push(...tenure.lanes);
+      await a.queue.giveBack(tenure);
+    }
+    expect(seen).toEqual([1, 2, 1]);
+  });
+
+  it('takes a lane whose lease ran out even if it is empty, so that no lease is left lying', async () => {
+    await post(7, 'k', 1);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await finish(a, tenure, rows);
+    await leasesRunOut();
+    const found = (await lease(b, undefined))!;
+    expect([[...found.tenure.lanes], found.rows]).toEqual([[7], []]);
+    await b.queue.release(found.tenure);
+    expect(await freeLanes()).toBe(256);
+    expect(await lease(b, undefined)).toBeUndefined();
+  });
+
+  it('clears marks also behind a hold that is not due', async () => {
+    await post(7, 'k', 1);
+    const { tenure, rows } = (await lease(a, [7]))!;
+    await putBack(a, tenure, rows, 0);
+    await a.queue.claim(tenure, 1);
+    await database.query(`UPDATE hold SET until = 'infinity', reason = 'operator'`);
+    await leasesRunOut();
+    const found = (await lease(b, undefined))!;
+    await b.queue.release(found.tenure);
+    expect(await statuses()).toEqual(['held']);
+    expect(await attempts()).toEqual([1]);
+  });
+});
+
+function lease(
+  { queue }: TestReplica,
+  hint: readonly number[] | undefined,
+  mostRows = 8,
+  mostLanes = 16,
+): Promise<Leased<TestRow> | undefined> {
+  return queue.lease({ hint, mostRows, mostLanes: Math.min(mostLanes, hint?.length ?? mostLanes) });
+}
+
+/** Messages of a key, named by their place. */
+async function post(lane: number, key: string, count: number): Promise<void> {
+  await database.query(
+    `WITH next AS (SELECT nextval(pg_get_serial_sequence('inbox', 'position')) AS position FROM generate_series(1, $3))
+     INSERT INTO inbox (position, id, source, type, key, lane, payload)
+     SELECT position, concat($1::int, '-', $2::text, '-', position), 's', 't', $2, $1, 'null' FROM next`,
+    [lane, key, count],
+  );
+}
+
+function finishing(rows: readonly TestRow[]): [string, unknown[]] {
+  return [
+    `UPDATE inbox SET status = 'finished', waits = NULL, settled_at = now() WHERE position = ANY ($1)`,
+    [positions(rows)],
+  ];
+}
+
+/** A batch takes effect, without a second fence. */
+async function finish(
+  { database: own, queue }: TestReplica,
+  tenure: Tenure,
+  rows: readonly TestRow[],
+): Promise<void> {
+  await own.transaction(async (tx) => {
+    await queue.fence(tenure, [...new Set(rows.map(({ lane }) => lane))], tx);
+    await tx.execute('INSERT INTO effect SELECT unnest($1::text[])', [ids(rows)]);
+    await tx.execute(...finishing(rows));
+  });
+}
+
+/** All of one key: charged, behind a hold. */
+async function putBack(
+  { database: own, queue }: TestReplica,
+  tenure: Tenure,
+  rows: readonly TestRow[],
+  forMs: number,
+): Promise<void> {
+  const keys = new Map(rows.map((row) => [row.key, row]));
+  await own.transaction(async (tx) => {
+    await queue.fence(tenure, [...new Set(rows.map(({ lane }) => lane))], tx);
+    await tx.execute(`UPDATE inbox SET status = 'held', waits = 'held' WHERE position = ANY ($1)`, [
+      positions(rows),
+    ]);
+    await queue.hold(
+      [...keys.values()].map(({ key, lane }) => ({ key, lane, forMs, reason: 'retry' })),
+      tx,
+    );
+  });
+}
+
+async function hold(
+  { database: own, queue }: TestReplica,
+  tenure: Tenure,
+  lane: number,
+  key: string,
+  forMs: number | undefined,
+  reason: 'retry' | 'deferred' | 'dead-letter' = 'retry',
+): Promise<void> {
+  await own.transaction(async (tx) => {
+    await queue.fence(tenure, [lane], tx);
+    await queue.hold([{ key, lane, forMs, reason }], tx);
+  });
+}
+
+/** Time passes. */
+async function leasesRunOut(): Promise<void> {
+  await database.query(`UPDATE lane SET leased_until = now() WHERE leased_until > '-infinity'`);
+}
+
+async function holdsAreDue(): Promise<void> {
+  await database.query('UPDATE hold SET until = now()');
+}
+
+function positions(rows: readonly TestRow[]): number[] {
+  return rows.map(({ position }) => position);
+}
+
+function ids(rows: readonly TestRow[]): string[] {
+  return rows.map(({ id }) => id);
+}
+
+async function column<T>(sql: string): Promise<T[]> {
+  return (await database.query<{ value: T }>(sql)).map(({ value }) => value);
+}
+
+function statuses(): Promise<string[]> {
+  return column('SELECT status AS value FROM inbox ORDER BY position');
+}
+
+function attempts(): Promise<number[]> {
+  return column('SELECT attempt::int AS value FROM inbox ORDER BY position');
+}
+
+function effects(): Promise<string[]> {
+  return column('SELECT id AS value FROM effect ORDER BY id');
+}
+
+async function count(sql: string): Promise<number> {
+  return (await column<number>(`SELECT count(*)::int AS value ${sql}`))[0]!;
+}
+
+function holdCount(): Promise<number> {
+  return count('FROM hold');
+}
+
+function freeLanes(): Promise<number> {
+  return count(`FROM lane WHERE leased_until = '-infinity' AND token IS NULL`);
+}
+
+function heldWithoutHold(): Promise<number> {
+  return count(
+    `FROM inbox WHERE waits = 'held' AND NOT EXISTS (SELECT FROM hold WHERE hold.key = inbox.key)`,
+  );
+}
+
+function processingInFreeLanes(): Promise<number> {
+  return count(
+    `FROM inbox JOIN lane USING (lane) WHERE status = 'processing' AND leased_until = '-infinity'`,
+  );
+}
+
+function rowsAndLane(lane: number): Promise<unknown> {
+  return Promise.all([
+    database.query('SELECT position, status, attempt, waits FROM inbox WHERE lane = $1 ORDER BY position', [
+      lane,
+    ]),
+    database.query('SELECT token, crashes, leased_until FROM lane WHERE lane = $1', [lane]),
+  ]);
+}

@@ -1,0 +1,150 @@
+import { formatDuration, parseDuration } from '../config/duration.ts';
+import { longestCallMs } from '../config/longest-call.ts';
+import { nearest } from '../config/nearest.ts';
+import { pointerTo } from '../http/pointer.ts';
+import { type FieldFault, Problem } from '../http/problems.ts';
+import { validated } from '../http/valid-body.ts';
+import { headerRefusal } from '../outbox/sending/listener-headers.ts';
+import { durationFrom, wholeFrom } from './definition-rules.ts';
+import { DEFAULT_TIMEOUT } from './effective-definition.ts';
+import { ListenerDefinition, LONGEST_TIMEOUT_MS, MOST_HEADERS } from './listener-definition.ts';
+
+export type Checked =
+  | { readonly kind: 'valid'; readonly definition: ListenerDefinition }
+  | { readonly kind: 'faulty'; readonly faults: readonly FieldFault[] };
+
+/** Says why a URL must not be sent to; undefined: it may. */
+export type UrlRefusal = (url: string) => Promise<string | undefined>;
+
+/** What a definition has to fit. */
+export interface Bounds {
+  readonly urlRefusal: UrlRefusal;
+  /** OUTBOX_LEASE. */
+  readonly leaseMs: number;
+}
+
+const LONGEST_TYPE = 200;
+const LONGEST_URL = 2_048;
+const SHORTEST_RETRY_MS = 1;
+const LONGEST_RETRY_MS = 30 * 86_400_000;
+/** A body of 100,000 unknown fields is not answered with as many faults. */
+const MOST_FAULTS = 50;
+/** More than any list or object may have. */
+const MOST_LOOKED_AT = 100;
+const CONTROL = /[\u0000-\u001f\u007f]/;
+
+const FIELDS = (
+  'mode types url ordered lanes timeout retrySchedule terminalStatuses rateLimit ' +
+  'headers format onDead disableAfter'
+).split(' ');
+
+/** Everything that is wrong with a definition, found at once: its shape, its elements, where it would send to. */
+export async function checkDefinition(value: unknown, { urlRefusal, leaseMs }: Bounds): Promise<Checked> {
+  const faults = await shapeFaults(value);
+  if (isObject(value)) {
+    faults.push(...elementFaults(value as Partial<ListenerDefinition>), ...timeoutFaults(value, leaseMs));
+    const refused =
+      typeof value.url === 'string' && value.url !== '' ? await urlFault(value.url, urlRefusal) : undefined;
+    if (refused) faults.push({ pointer: '/url', detail: refused });
+  }
+  return faults.length
+    ? { kind: 'faulty', faults: faults.slice(0, MOST_FAULTS) }
+    : { kind: 'valid', definition: value as ListenerDefinition };
+}
+
+async function shapeFaults(value: unknown): Promise<FieldFault[]> {
+  const faults: FieldFault[] = [];
+  try {
+    // Names of headers are no fields: they are looked at one by one, below.
+    const fields = isObject(value) && isObject(value.headers) ? { ...value, headers: {} } : value;
+    await validated(ListenerDefinition, fields);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    const seen = new Set<string>();
+    // One word about each place: of a nested object that is none, the library has two.
+    const first = (error.more.errors ?? []).filter(({ pointer }) => !seen.has(pointer) && seen.add(pointer));
+    faults.push(...first.map(withTheFieldMeant));
+  }
+  return faults;
+}
+
+function withTheFieldMeant(fault: FieldFault): FieldFault {
+  if (fault.detail !== 'is not a known field') return fault;
+  const meant = nearest(fault.pointer.slice(1), FIELDS, 3);
+  return meant ? { ...fault, detail: `${fault.detail}; did you mean "${meant}"?` } : fault;
+}
+
+/** Longer, and another replica could take the lane and send again while the first call is still under way. */
+function timeoutFaults(
+  { timeout = DEFAULT_TIMEOUT }: Record<string, unknown>,
+  leaseMs: number,
+): FieldFault[] {
+  const ms = typeof timeout === 'string' ? parseDuration(timeout) : undefined;
+  const longestMs = longestCallMs(leaseMs);
+  if (ms === undefined || ms > LONGEST_TIMEOUT_MS || ms <= longestMs) return [];
+  const lease = `OUTBOX_LEASE (${formatDuration(leaseMs)})`;
+  return [{ pointer: '/timeout', detail: `must be at most ${formatDuration(longestMs)} with this ${lease}` }];
+}
+
+function elementFaults(definition: Partial<ListenerDefinition>): FieldFault[] {
+  return [
+    ...eachOf('types', definition.types, typeFault),
+    ...eachOf('retrySchedule', definition.retrySchedule, durationFrom(SHORTEST_RETRY_MS, LONGEST_RETRY_MS)),
+    ...eachOf('terminalStatuses', definition.terminalStatuses, wholeFrom(300, 599)),
+    ...repeated('types', definition.types),
+    ...repeated('terminalStatuses', definition.terminalStatuses),
+    ...headerFaults(definition.headers),
+  ];
+}
+
+function eachOf(field: string, list: unknown, rule: (value: unknown) => string | undefined): FieldFault[] {
+  if (!Array.isArray(list)) return [];
+  return list.slice(0, MOST_LOOKED_AT).flatMap((value, index) => {
+    const detail = rule(value);
+    return detail === undefined ? [] : [{ pointer: `/${field}/${index}`, detail }];
+  });
+}
+
+function repeated(field: string, given: unknown): FieldFault[] {
+  if (!Array.isArray(given)) return [];
+  const list = given.slice(0, MOST_LOOKED_AT);
+  const first = new Map(list.map((value, index) => [value, index] as const).reverse());
+  return list.flatMap((value, index) => {
+    const before = first.get(value)!;
+    return before === index
+      ? []
+      : [{ pointer: `/${field}/${index}`, detail: `is the same as number ${before}` }];
+  });
+}
+
+function typeFault(value: unknown): string | undefined {
+  if (typeof value !== 'string' || value === '') return 'must be a type, or a pattern with *';
+  if (value.length > LONGEST_TYPE) return `must not be longer than ${LONGEST_TYPE} characters`;
+  return CONTROL.test(value) ? 'must not hold control characters' : undefined;
+}
+
+function headerFaults(headers: unknown): FieldFault[] {
+  if (!isObject(headers)) return [];
+  const names = Object.keys(headers);
+  if (names.length > MOST_HEADERS)
+    return [{ pointer: '/headers', detail: `must not have more than ${MOST_HEADERS} members` }];
+  const seen = new Set<string>();
+  return names.flatMap((name) => {
+    const value = headers[name];
+    const twice = seen.has(name.toLowerCase())
+      ? 'is there twice: case makes no difference in a header'
+      : undefined;
+    seen.add(name.toLowerCase());
+    const detail = typeof value === 'string' ? (headerRefusal(name, value) ?? twice) : 'must be a text';
+    return detail === undefined ? [] : [{ pointer: pointerTo('/headers', name), detail }];
+  });
+}
+
+async function urlFault(url: string, urlRefusal: UrlRefusal): Promise<string | undefined> {
+  if (url.length > LONGEST_URL) return `must not be longer than ${LONGEST_URL} characters`;
+  return urlRefusal(url);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,139 @@
+import { isDeepStrictEqual } from 'node:util';
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS_TOKEN, type Settings, SettingsError } from '../../config/settings.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { EgressGuard } from '../../outbox/sending/egress-guard.ts';
+import { newSecret } from '../../outbox/sending/signature.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import { DEFAULT_LANES } from '../effective-definition.ts';
+import { type ListenerContent, type ListenerRow, ListenersStore } from '../listeners-store.ts';
+import { type Confidential, ConfidentialBox } from '../secrets/confidential.ts';
+import { NoMasterKey } from '../secrets/master-keys.ts';
+import { rotated } from '../secrets/signing-secrets.ts';
+import { type ListenerEntry, readListenersFile } from './read-listeners-file.ts';
+
+/** Who changed a listener that the file defines. */
+const BY = 'LISTENERS_FILE';
+
+interface Changes {
+  readonly created: string[];
+  readonly replaced: string[];
+  readonly removed: string[];
+}
+
+/**
+ * Makes the listeners of LISTENERS_FILE what the file says, when a replica starts: all of it or, when anything is
+ * wrong, nothing. Those made by API are not touched. State is not the file's business: a paused one stays paused.
+ */
+@Injectable()
+export class ListenersFile {
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly store: ListenersStore,
+    private readonly box: ConfidentialBox,
+    private readonly guard: EgressGuard,
+  ) {}
+
+  /** Throws a SettingsError with one line per fault. */
+  async reconcile(): Promise<void> {
+    const path = this.settings.listenersFile;
+    if (path === undefined) return;
+    const urlRefusal = async (url: string) => {
+      const verdict = await this.guard.checkEndpoint(url);
+      return verdict.kind === 'refused' ? `is refused: ${verdict.reason}` : undefined;
+    };
+    const content = await readListenersFile(path, { urlRefusal, leaseMs: this.settings.outboxLease });
+    if (content.kind === 'faulty') throw new SettingsError(content.faults);
+    const changes = await this.store.change((tx) => this.apply(content.entries, path, tx));
+    this.log.info(
+      { event: 'listeners.reconciled', file: path, ...changes },
+      'listeners are as the file says',
+    );
+  }
+
+  private async apply(entries: readonly ListenerEntry[], path: string, tx: Transaction): Promise<Changes> {
+    const { now } = await this.store.revision(tx);
+    const changes: Changes = { created: [], replaced: [], removed: [] };
+    const faults: string[] = [];
+    for (const entry of entries) {
+      const row = await this.store.findAny(entry.name, tx);
+      const fault = await this.put(entry, row, now, changes, tx);
+      if (fault) faults.push(`${path}:${entry.line}: listener ${entry.name} ${fault}`);
+    }
+    if (faults.length) throw new SettingsError(faults);
+    const wanted = new Set(entries.map(({ name }) => name));
+    for (const { name, origin } of await this.store.live(tx)) {
+      if (origin !== 'file' || wanted.has(name)) continue;
+      await this.store.delete(name, BY, tx);
+      changes.removed.push(name);
+    }
+    return changes;
+  }
+
+  /** Answers with what stands against it, if anything does. */
+  private async put(
+    entry: ListenerEntry,
+    row: ListenerRow | undefined,
+    now: Date,
+    changes: Changes,
+    tx: Transaction,
+  ): Promise<string | undefined> {
+    const { name, definition } = entry;
+    const lanes = definition.lanes ?? row?.lanes ?? DEFAULT_LANES;
+    if (row && row.lanes !== lanes) return `has ${row.lanes} lanes for ever; leave lanes out, or rename it`;
+    if (row && !row.deleted_at) {
+      if (row.origin === 'api') return 'was made by API; rename this one, or delete that one first';
+      return this.replace(entry, row, now, changes, tx);
+    }
+    const content = await this.content(entry, {
+      secrets: [{ secret: entry.secret ?? newSecret() }],
+      headers: definition.headers ?? {},
+    });
+    if (row) await this.store.bringBack(content, 'file', BY, tx);
+    else await this.store.insert(content, { lanes, origin: 'file', by: BY }, tx);
+    changes.created.push(name);
+    return undefined;
+  }
+
+  private async replace(
+    entry: ListenerEntry,
+    row: ListenerRow,
+    now: Date,
+    changes: Changes,
+    tx: Transaction,
+  ): Promise<string | undefined> {
+    const opened = await this.box.open(row.name, row.sealed);
+    if (opened.kind === 'locked' && entry.secret === undefined)
+      return `has secrets that cannot be read (${opened.reason}); put that key back into SECRETS_KEYS, or give it a secret here`;
+    const before = opened.kind === 'opened' ? opened.content.secrets : [];
+    const isNew = entry.secret !== undefined && entry.secret !== before[0]?.secret;
+    const secrets = isNew ? rotated(before, entry.secret!, now) : before;
+    const confidential = { secrets, headers: entry.definition.headers ?? {} };
+    const content = await this.content(entry, confidential);
+    const isSame =
+      opened.kind === 'opened' &&
+      row.secret_from === content.secretFrom &&
+      isDeepStrictEqual(row.definition, content.definition) &&
+      isDeepStrictEqual(opened.content, confidential);
+    if (isSame) return undefined;
+    await this.store.replace(content, BY, tx);
+    changes.replaced.push(entry.name);
+    return undefined;
+  }
+
+  private async content(entry: ListenerEntry, confidential: Confidential): Promise<ListenerContent> {
+    const { headers: _, ...definition } = entry.definition;
+    try {
+      const sealed = await this.box.seal(entry.name, confidential);
+      return {
+        name: entry.name,
+        definition,
+        sealed,
+        secretFrom: entry.secret === undefined ? 'service' : 'file',
+      };
+    } catch (error) {
+      throw error instanceof NoMasterKey ? new SettingsError([error.message]) : error;
+    }
+  }
+}

@@ -1,0 +1,193 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { Transaction } from '../database/transaction.ts';
+import { type Action, AuditLog } from '../http/audit/audit-log.ts';
+import { Problem } from '../http/problems.ts';
+import { newSecret } from '../outbox/sending/signature.ts';
+import { LOG, type Log } from '../telemetry/logger.ts';
+import { DEFAULT_LANES } from './effective-definition.ts';
+import type { ListenerState } from './listener.ts';
+import type { ListenerDefinition } from './listener-definition.ts';
+import { Listeners } from './listeners.ts';
+import {
+  type ListenerContent,
+  type ListenerRow,
+  ListenersStore,
+  type StateChange,
+} from './listeners-store.ts';
+import { type Confidential, ConfidentialBox } from './secrets/confidential.ts';
+import { NoMasterKey } from './secrets/master-keys.ts';
+import { MOST_SECRETS, rotated, signingNow } from './secrets/signing-secrets.ts';
+
+export interface Put {
+  readonly row: ListenerRow;
+  /** Shown once, to whoever created the listener. */
+  readonly secret: string | undefined;
+}
+
+/** Every way to change a listener by API or by the engine. Known to this replica at once, to the others within 2 s. */
+@Injectable()
+export class ListenerChanges {
+  constructor(
+    private readonly store: ListenersStore,
+    private readonly box: ConfidentialBox,
+    private readonly listeners: Listeners,
+    private readonly audit: AuditLog,
+    @Inject(LOG) private readonly log: Log,
+  ) {}
+
+  /** Creates, replaces, or brings a deleted one back with its number and what is still owed. */
+  put(name: string, definition: ListenerDefinition, by: string): Promise<Put> {
+    return this.change(async (tx) => {
+      await this.audit.record({ by, action: 'listener.put', target: name }, tx);
+      const row = await this.store.findAny(name, tx);
+      refuseOtherLanes(row, definition);
+      if (row && !row.deleted_at)
+        return { row: await this.replace(row, definition, by, tx), secret: undefined };
+      const secret = newSecret();
+      const content = await this.content(name, definition, {
+        secrets: [{ secret }],
+        headers: definition.headers ?? {},
+      });
+      const lanes = definition.lanes ?? DEFAULT_LANES;
+      const created = row
+        ? await this.store.bringBack(content, 'api', by, tx)
+        : await this.store.insert(content, { lanes, origin: 'api', by }, tx);
+      return { row: created, secret };
+    });
+  }
+
+  /** What is owed to it stays, and waits for a listener of this name. */
+  remove(name: string, by: string): Promise<void> {
+    return this.change(async (tx) => {
+      refuseOfFile(await this.find(name, tx), 'remove it there');
+      await this.store.delete(name, by, tx);
+      await this.audit.record({ by, action: 'listener.delete', target: name }, tx);
+    });
+  }
+
+  /** The old secret goes on to sign for 24 hours, beside the new one. */
+  rotateSecret(name: string, by: string): Promise<{ secret: string; oldSecretUntil: string }> {
+    return this.change(async (tx) => {
+      const row = await this.find(name, tx);
+      if (row.secret_from === 'file') refuseOfFile(row, 'give it another secret there');
+      const [content, { now }] = [await this.open(row), await this.store.revision(tx)];
+      if (signingNow(content.secrets, now).length >= MOST_SECRETS)
+        throw new Problem(
+          'conflict',
+          `Its secret was rotated ${MOST_SECRETS - 1} times within 24 hours; wait.`,
+        );
+      const secret = newSecret();
+      const secrets = rotated(content.secrets, secret, now);
+      const sealed = await this.seal(name, { ...content, secrets });
+      await this.store.replace({ name, definition: row.definition, sealed, secretFrom: 'service' }, by, tx);
+      await this.audit.record({ by, action: 'listener.rotate-secret', target: name }, tx);
+      return { secret, oldSecretUntil: secrets[1]!.until! };
+    });
+  }
+
+  pause(name: string, reason: string | undefined, by: string): Promise<ListenerRow> {
+    return this.setState(name, 'paused', 'listener.pause', {
+      from: ['active', 'disabled'],
+      reason: reason ?? null,
+      by,
+    });
+  }
+
+  /** Also what was disabled. */
+  resume(name: string, by: string): Promise<ListenerRow> {
+    return this.setState(name, 'active', 'listener.resume', {
+      from: ['paused', 'disabled'],
+      reason: null,
+      by,
+    });
+  }
+
+  private setState(
+    name: string,
+    state: ListenerState,
+    action: Action,
+    change: StateChange,
+  ): Promise<ListenerRow> {
+    return this.change(async (tx) => {
+      const { by, reason } = change;
+      const changed = await this.store.setState(name, state, change, tx);
+      if (changed) await this.audit.record({ by, action, target: name, reason: reason ?? undefined }, tx);
+      return this.find(name, tx);
+    });
+  }
+
+  private async replace(
+    row: ListenerRow,
+    definition: ListenerDefinition,
+    by: string,
+    tx: Transaction,
+  ): Promise<ListenerRow> {
+    refuseOfFile(row, 'change it there');
+    const { secrets } = await this.open(row);
+    const content = await this.content(row.name, definition, { secrets, headers: definition.headers ?? {} });
+    return this.store.replace(content, by, tx);
+  }
+
+  private async content(
+    name: string,
+    { headers: _, ...definition }: ListenerDefinition,
+    confidential: Confidential,
+  ): Promise<ListenerContent> {
+    return { name, definition, sealed: await this.seal(name, confidential), secretFrom: 'service' };
+  }
+
+  private async seal(name: string, confidential: Confidential): Promise<string> {
+    try {
+      return await this.box.seal(name, confidential);
+    } catch (error) {
+      if (!(error instanceof NoMasterKey)) throw error;
+      this.log.error({ event: 'secrets.no-key', error }, "listeners' secrets cannot be encrypted");
+      throw new Problem(
+        'conflict',
+        'This service has no key to encrypt a secret with; set SECRETS_KEYS first.',
+      );
+    }
+  }
+
+  private async open(row: ListenerRow): Promise<Confidential> {
+    const opened = await this.box.open(row.name, row.sealed);
+    if (opened.kind === 'opened') return opened.content;
+    throw new Problem(
+      'conflict',
+      `Its secrets cannot be read (${opened.reason}). Put the key back into SECRETS_KEYS; or delete the listener and ` +
+        'put it again for a new secret: what is owed to it stays.',
+    );
+  }
+
+  private async find(name: string, tx: Transaction): Promise<ListenerRow> {
+    const row = await this.store.findAny(name, tx);
+    if (!row || row.deleted_at) throw noListener();
+    return row;
+  }
+
+  private async change<Result>(work: (tx: Transaction) => Promise<Result>): Promise<Result> {
+    const result = await this.store.change(work);
+    await this.listeners.refreshAfterChange();
+    return result;
+  }
+}
+
+export function noListener(): Problem {
+  return new Problem('not-found', 'No listener has this name.');
+}
+
+/** A key's lane follows from their number, and deliveries lie in them: with another one a key would overtake itself. */
+function refuseOtherLanes(row: ListenerRow | undefined, { lanes }: ListenerDefinition): void {
+  if (!row || lanes === undefined || lanes === row.lanes) return;
+  throw new Problem(
+    'conflict',
+    `A listener keeps its number of lanes, here ${row.lanes}${row.deleted_at ? ', even when it is deleted' : ''}; ` +
+      `leave lanes out, or put a listener of another name with ${lanes}.`,
+    { errors: [{ pointer: '/lanes', detail: `must be ${row.lanes}` }] },
+  );
+}
+
+function refuseOfFile(row: ListenerRow, nextStep: string): void {
+  if (row.origin === 'file')
+    throw new Problem('conflict', `This listener comes from LISTENERS_FILE; ${nextStep} and start again.`);
+}

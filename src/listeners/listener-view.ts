@@ -1,0 +1,32 @@
+import { effectiveDefinition } from './effective-definition.ts';
+import type { ListenerRow } from './listeners-store.ts';
+import type { Opened } from './secrets/confidential.ts';
+
+const HIDDEN = '(hidden)';
+
+/** A listener as the API shows it, defaults included; never its secrets, and its headers' values to admins only. */
+export function listenerView(row: ListenerRow, opened: Opened, reader: { readonly isAdmin: boolean }) {
+  const { rateLimit, disableAfter, ...definition } = effectiveDefinition(row.definition);
+  const headers = opened.kind === 'opened' ? opened.content.headers : {};
+  return {
+    name: row.name,
+    ...definition,
+    lanes: row.lanes,
+    rateLimit: rateLimit ?? null,
+    disableAfter: disableAfter ?? null,
+    headers: reader.isAdmin
+      ? headers
+      : Object.fromEntries(Object.keys(headers).map((name) => [name, HIDDEN])),
+    ...stateOf(row, opened),
+    origin: row.origin,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+function stateOf(row: ListenerRow, opened: Opened) {
+  const { state, state_reason, state_since, state_by } = row;
+  const known = { state, stateReason: state_reason, stateSince: state_since, stateBy: state_by };
+  if (opened.kind === 'opened') return known;
+  return { ...known, state: 'disabled', stateReason: `its secrets cannot be read: ${opened.reason}` };
+}

@@ -1,0 +1,151 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../database/database.ts';
+import type { Transaction } from '../database/transaction.ts';
+import type { StoredDefinition } from './effective-definition.ts';
+import type { ListenerState } from './listener.ts';
+import {
+  ANY_LISTENER,
+  BRING_BACK_LISTENER,
+  DELETE_LISTENER,
+  DELETED_NUMBERS,
+  INSERT_LANES,
+  INSERT_LISTENER,
+  LISTENER,
+  LISTENERS_PAGE,
+  LIVE_LISTENERS,
+  REPLACE_LISTENER,
+  RESEAL_LISTENER,
+  REVISION,
+  SET_STATE,
+  TAKE_TURN,
+} from './listeners.sql.ts';
+
+export interface ListenerRow {
+  readonly number: number;
+  readonly name: string;
+  readonly definition: StoredDefinition;
+  readonly lanes: number;
+  /** The Confidential part. */
+  readonly sealed: string;
+  readonly secret_from: 'service' | 'file';
+  readonly origin: Origin;
+  readonly state: ListenerState;
+  readonly state_reason: string | null;
+  readonly state_since: Date;
+  readonly state_by: string;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+  readonly deleted_at: Date | null;
+}
+
+export type Origin = 'api' | 'file';
+
+export interface StateChange {
+  readonly from: readonly ListenerState[];
+  readonly reason: string | null;
+  readonly by: string;
+}
+
+/** What a definition is written as. */
+export interface ListenerContent {
+  readonly name: string;
+  readonly definition: StoredDefinition;
+  readonly sealed: string;
+  readonly secretFrom: ListenerRow['secret_from'];
+}
+
+@Injectable()
+export class ListenersStore {
+  constructor(private readonly database: Database) {}
+
+  /** Every change happens in here: one writer at a time over all replicas. */
+  change<Result>(work: (tx: Transaction) => Promise<Result>): Promise<Result> {
+    return this.database.transaction(async (tx) => {
+      await tx.query(TAKE_TURN);
+      return work(tx);
+    });
+  }
+
+  async revision(tx: Pick<Transaction, 'query'> = this.database): Promise<{ revision: number; now: Date }> {
+    const [row] = await tx.query<{ revision: number; now: Date }>(REVISION);
+    return row!;
+  }
+
+  live(tx: Pick<Transaction, 'query'> = this.database): Promise<ListenerRow[]> {
+    return tx.query(LIVE_LISTENERS);
+  }
+
+  async deletedNumbers(): Promise<number[]> {
+    const rows = await this.database.query<{ number: number }>(DELETED_NUMBERS);
+    return rows.map(({ number }) => number);
+  }
+
+  async find(name: string): Promise<ListenerRow | undefined> {
+    const [row] = await this.database.query<ListenerRow>(LISTENER, [name]);
+    return row;
+  }
+
+  /** A deleted one, too. */
+  async findAny(name: string, tx: Transaction): Promise<ListenerRow | undefined> {
+    const [row] = await tx.query<ListenerRow>(ANY_LISTENER, [name]);
+    return row;
+  }
+
+  page(after: string | undefined, limit: number): Promise<ListenerRow[]> {
+    return this.database.query(LISTENERS_PAGE, [after ?? '', limit]);
+  }
+
+  async insert(
+    { name, definition, sealed, secretFrom }: ListenerContent,
+    more: { readonly lanes: number; readonly origin: Origin; readonly by: string },
+    tx: Transaction,
+  ): Promise<ListenerRow> {
+    const { lanes, origin, by } = more;
+    const values = [
+      name,
+      JSON.stringify(definition),
+      definition.types,
+      lanes,
+      sealed,
+      secretFrom,
+      origin,
+      by,
+    ];
+    const [row] = await tx.query<ListenerRow>(INSERT_LISTENER, values);
+    await tx.execute(INSERT_LANES, [row!.number, lanes]);
+    return row!;
+  }
+
+  async replace(content: ListenerContent, by: string, tx: Transaction): Promise<ListenerRow> {
+    const [row] = await tx.query<ListenerRow>(REPLACE_LISTENER, valuesOf(content, by));
+    return row!;
+  }
+
+  async bringBack(
+    content: ListenerContent,
+    origin: Origin,
+    by: string,
+    tx: Transaction,
+  ): Promise<ListenerRow> {
+    const [row] = await tx.query<ListenerRow>(BRING_BACK_LISTENER, [...valuesOf(content, by), origin]);
+    return row!;
+  }
+
+  async delete(name: string, by: string, tx: Transaction): Promise<void> {
+    await tx.execute(DELETE_LISTENER, [name, by]);
+  }
+
+  /** False: there is none, or it is in none of the states `from`. */
+  async setState(name: string, state: ListenerState, change: StateChange, tx: Transaction): Promise<boolean> {
+    return (await tx.execute(SET_STATE, [name, state, change.reason, change.by, change.from])) > 0;
+  }
+
+  /** False: somebody else changed it. */
+  async reseal(row: ListenerRow, sealed: string, tx: Transaction): Promise<boolean> {
+    return (await tx.execute(RESEAL_LISTENER, [row.name, sealed, row.sealed])) > 0;
+  }
+}
+
+function valuesOf({ name, definition, sealed, secretFrom }: ListenerContent, by: string): unknown[] {
+  return [name, JSON.stringify(definition), definition.types, sealed, secretFrom, by];
+}

@@ -1,0 +1,184 @@
+import { Body, Controller, Delete, Get, HttpCode, Inject, Param, Post, Put, Req, Res } from '@nestjs/common';
+import {
+  ApiBody,
+  ApiOperation,
+  ApiParam,
+  ApiPropertyOptional,
+  ApiQuery,
+  ApiResponse,
+  ApiTags,
+} from '@nestjs/swagger';
+import { IsString, Length } from 'class-validator';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { Allow, permits } from '../http/access.ts';
+import { pageOf, pageRequest } from '../http/pages.ts';
+import { Problem } from '../http/problems.ts';
+import { queryOf } from '../http/query.ts';
+import { validated } from '../http/valid-body.ts';
+import { EgressGuard } from '../outbox/sending/egress-guard.ts';
+import { checkDefinition } from './check-definition.ts';
+import { Optional } from './definition-rules.ts';
+import { LISTENER_NAME, LISTENER_NAME_FORM } from './listener.ts';
+import { ListenerChanges, noListener } from './listener-changes.ts';
+import { ListenerDefinition } from './listener-definition.ts';
+import { listenerView } from './listener-view.ts';
+import { listenerOf } from './listeners.ts';
+import { type ListenerRow, ListenersStore } from './listeners-store.ts';
+import { Ping, type PingOutcome } from './ping.ts';
+import { ConfidentialBox } from './secrets/confidential.ts';
+
+export class PauseListener {
+  @ApiPropertyOptional({ example: 'their maintenance' })
+  @Optional()
+  @IsString()
+  @Length(1, 500)
+  reason?: string;
+}
+
+@ApiTags('listeners')
+@Controller('v1/listeners')
+export class ListenersController {
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly changes: ListenerChanges,
+    private readonly store: ListenersStore,
+    private readonly box: ConfidentialBox,
+    private readonly guard: EgressGuard,
+    private readonly ping: Ping,
+  ) {}
+
+  @Put(':name')
+  @Allow('admin')
+  @ApiOperation({
+    summary: 'Create a listener (201; the answer shows its secret, once) or replace its definition (200).',
+  })
+  @ApiParam({ name: 'name', example: 'billing', description: LISTENER_NAME_FORM })
+  @ApiBody({ type: ListenerDefinition })
+  @ApiResponse({ status: 201, description: 'Created, or brought back; `secret` signs its deliveries.' })
+  @ApiResponse({ status: 200, description: 'Replaced; its secret and its state stay.' })
+  @ApiResponse({ status: 409, description: 'Comes from LISTENERS_FILE, or has another number of lanes.' })
+  @ApiResponse({ status: 422, description: 'Not valid; `errors` points at each fault.' })
+  async put(
+    @Param('name') name: string,
+    @Body() body: unknown,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    const definition = await this.checked(name, body);
+    const { row, secret } = await this.changes.put(name, definition, request.caller.name);
+    void reply.code(secret ? 201 : 200);
+    if (secret) void reply.header('location', `/v1/listeners/${name}`);
+    return { ...(await this.view(row, request)), ...(secret ? { secret } : {}) };
+  }
+
+  @Get()
+  @Allow('read')
+  @ApiOperation({ summary: 'All listeners, by name.' })
+  @ApiQuery({ name: 'limit', required: false })
+  @ApiQuery({ name: 'cursor', required: false })
+  async list(@Req() request: FastifyRequest) {
+    const query = queryOf(request.query, ['limit', 'cursor']);
+    const page = pageRequest(query, (value): value is string => typeof value === 'string' && isName(value));
+    const rows = await this.store.page(page.after, page.limit + 1);
+    const { items, next } = pageOf(
+      rows,
+      page.limit,
+      (row) => row.name,
+      (row) => this.view(row, request),
+    );
+    return { items: await Promise.all(items), next };
+  }
+
+  @Get(':name')
+  @Allow('read')
+  @ApiOperation({ summary: 'A listener: its definition with all defaults, and its state.' })
+  async one(@Param('name') name: string, @Req() request: FastifyRequest) {
+    return this.view(await this.find(name), request);
+  }
+
+  @Delete(':name')
+  @HttpCode(204)
+  @Allow('admin')
+  @ApiOperation({
+    summary: 'Delete a listener. What is owed to it stays, and waits for one of the same name.',
+  })
+  async remove(@Param('name') name: string, @Req() request: FastifyRequest): Promise<void> {
+    await this.changes.remove(existingName(name), request.caller.name);
+  }
+
+  @Post(':name/rotate-secret')
+  @HttpCode(200)
+  @Allow('admin')
+  @ApiOperation({ summary: 'A new secret, shown once. Deliveries have both signatures for 24 hours.' })
+  async rotateSecret(@Param('name') name: string, @Req() request: FastifyRequest) {
+    return this.changes.rotateSecret(existingName(name), request.caller.name);
+  }
+
+  @Post(':name/pause')
+  @HttpCode(200)
+  @Allow('admin')
+  @ApiOperation({ summary: 'Send nothing more to a listener until it is resumed; what it is owed waits.' })
+  @ApiBody({ type: PauseListener, required: false })
+  async pause(@Param('name') name: string, @Body() body: unknown, @Req() request: FastifyRequest) {
+    const { reason } = await validated(PauseListener, body ?? {});
+    return this.view(await this.changes.pause(existingName(name), reason, request.caller.name), request);
+  }
+
+  @Post(':name/resume')
+  @HttpCode(200)
+  @Allow('admin')
+  @ApiOperation({ summary: 'Send again to a listener that was paused or disabled, from where it stopped.' })
+  async resume(@Param('name') name: string, @Req() request: FastifyRequest) {
+    return this.view(await this.changes.resume(existingName(name), request.caller.name), request);
+  }
+
+  @Post(':name/test')
+  @HttpCode(200)
+  @Allow('admin')
+  @ApiOperation({ summary: 'Send a ping now, whatever the state; the answer is what came of it.' })
+  async test(@Param('name') name: string): Promise<PingOutcome> {
+    const row = await this.find(name);
+    const [opened, { now }] = await Promise.all([this.box.open(row.name, row.sealed), this.store.revision()]);
+    if (opened.kind === 'locked')
+      throw new Problem('conflict', `Its secrets cannot be read: ${opened.reason}.`);
+    return this.ping.send(listenerOf(row, opened, now));
+  }
+
+  private async checked(name: string, body: unknown): Promise<ListenerDefinition> {
+    if (!isName(name)) throw new Problem('invalid', `The name must be ${LISTENER_NAME_FORM}.`);
+    const checked = await checkDefinition(body, {
+      urlRefusal: (url) => this.refusalOf(url),
+      leaseMs: this.settings.outboxLease,
+    });
+    if (checked.kind === 'valid') return checked.definition;
+    const detail = checked.faults.map((fault) => `${fault.pointer || 'The body'} ${fault.detail}`).join('; ');
+    throw new Problem('invalid', detail, { errors: checked.faults });
+  }
+
+  private async refusalOf(url: string): Promise<string | undefined> {
+    const verdict = await this.guard.checkEndpoint(url);
+    return verdict.kind === 'refused' ? `is refused: ${verdict.reason}` : undefined;
+  }
+
+  private async find(name: string): Promise<ListenerRow> {
+    const row = await this.store.find(existingName(name));
+    if (!row) throw noListener();
+    return row;
+  }
+
+  private async view(row: ListenerRow, { caller }: FastifyRequest) {
+    const opened = await this.box.open(row.name, row.sealed);
+    return listenerView(row, opened, { isAdmin: permits(caller, 'admin') });
+  }
+}
+
+function isName(name: string): boolean {
+  return LISTENER_NAME.test(name);
+}
+
+/** What cannot be a name is none that exists; PostgreSQL would not even take a NUL. */
+function existingName(name: string): string {
+  if (!isName(name)) throw noListener();
+  return name;
+}

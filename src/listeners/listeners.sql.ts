@@ -1,0 +1,66 @@
+/** Any constant of ours: one writer of listeners at a time, so that their revisions grow in the order of the commits. */
+const WRITER_LOCK = '5107205318272';
+
+/** listener.writer — first in every transaction that changes a listener. */
+export const TAKE_TURN = `SELECT pg_advisory_xact_lock(${WRITER_LOCK})`;
+
+/** listener.revision — has anything changed? */
+export const REVISION = `SELECT COALESCE(max(revision), 0) AS revision, now() AS now FROM listener`;
+
+const COLUMNS = `number, name, definition, lanes, sealed, secret_from, origin, state, state_reason, state_since, state_by,
+  created_at, updated_at, deleted_at`;
+
+export const LIVE_LISTENERS = `SELECT ${COLUMNS} FROM listener WHERE deleted_at IS NULL ORDER BY number`;
+
+export const DELETED_NUMBERS = `SELECT number FROM listener WHERE deleted_at IS NOT NULL`;
+
+export const LISTENER = `SELECT ${COLUMNS} FROM listener WHERE name = $1 AND deleted_at IS NULL`;
+
+/** listener.any — a deleted one, too. */
+export const ANY_LISTENER = `SELECT ${COLUMNS} FROM listener WHERE name = $1`;
+
+/** listener.page — by name. $1 after, $2 most */
+export const LISTENERS_PAGE = `
+  SELECT ${COLUMNS} FROM listener
+  WHERE deleted_at IS NULL AND name > $1 ORDER BY name LIMIT $2`;
+
+const NEXT_REVISION = `(SELECT COALESCE(max(revision), 0) + 1 FROM listener)`;
+
+/** $1 name, $2 definition, $3 types, $4 lanes, $5 sealed, $6 secret from, $7 origin, $8 by */
+export const INSERT_LISTENER = `
+  INSERT INTO listener (revision, name, definition, types, lanes, sealed, secret_from, origin, state_by, created_by, updated_by)
+  VALUES (${NEXT_REVISION}, $1, $2, $3, $4, $5, $6, $7, $8, $8, $8)
+  RETURNING ${COLUMNS}`;
+
+/** listener.lanes — $1 number, $2 lanes */
+export const INSERT_LANES = `
+  INSERT INTO lane (queue, lane) SELECT 'outbox', $1::integer * 256 + generate_series(0, $2::integer - 1)`;
+
+/** listener.replace — its state stays as it is. $1 name, $2 definition, $3 types, $4 sealed, $5 secret from, $6 by */
+export const REPLACE_LISTENER = `
+  UPDATE listener SET revision = ${NEXT_REVISION}, definition = $2, types = $3, sealed = $4, secret_from = $5,
+         updated_at = now(), updated_by = $6
+  WHERE name = $1
+  RETURNING ${COLUMNS}`;
+
+/** listener.bringBack — a deleted one begins anew, with its number and what is still owed. As above, $7 origin */
+export const BRING_BACK_LISTENER = `
+  UPDATE listener SET revision = ${NEXT_REVISION}, definition = $2, types = $3, sealed = $4, secret_from = $5,
+         origin = $7, state = 'active', state_reason = NULL, state_since = now(), state_by = $6,
+         created_at = now(), created_by = $6, updated_at = now(), updated_by = $6, deleted_at = NULL
+  WHERE name = $1
+  RETURNING ${COLUMNS}`;
+
+/** listener.delete — $1 name, $2 by */
+export const DELETE_LISTENER = `
+  UPDATE listener SET revision = ${NEXT_REVISION}, deleted_at = now(), updated_at = now(), updated_by = $2
+  WHERE name = $1 AND deleted_at IS NULL`;
+
+/** listener.setState — from one of some states only. $1 name, $2 state, $3 reason, $4 by, $5 from which states */
+export const SET_STATE = `
+  UPDATE listener SET revision = ${NEXT_REVISION}, state = $2, state_reason = $3, state_since = now(), state_by = $4
+  WHERE name = $1 AND deleted_at IS NULL AND state = ANY ($5::text[])`;
+
+/** listener.reseal — unless somebody changed it meanwhile. $1 name, $2 sealed, $3 what it was */
+export const RESEAL_LISTENER = `
+  UPDATE listener SET revision = ${NEXT_REVISION}, sealed = $2 WHERE name = $1 AND sealed = $3`;

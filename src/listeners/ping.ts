@@ -1,0 +1,54 @@
+import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import type { Answer } from '../outbox/sending/answer.ts';
+import { EgressGuard } from '../outbox/sending/egress-guard.ts';
+import { type WebhookRequest, webhookRequest } from '../outbox/sending/webhook-request.ts';
+import { WebhookSender } from '../outbox/sending/webhook-sender.ts';
+import type { Listener } from './listener.ts';
+
+export interface PingOutcome {
+  readonly delivered: boolean;
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly durationMs: number;
+}
+
+/**
+ * Sends a ping now, whatever the listener's state: signed and guarded like a delivery, but owed to nobody. On a connection
+ * of its own: it tries DNS and TLS as they are now, waits for no delivery that hangs, and keeps none waiting.
+ */
+@Injectable()
+export class Ping {
+  constructor(private readonly guard: EgressGuard) {}
+
+  async send(listener: Listener): Promise<PingOutcome> {
+    const id = randomUUID();
+    const ping = {
+      deliveryId: id,
+      attempt: 1,
+      messageId: id,
+      source: 'sluice',
+      type: 'urn:sluice:ping',
+      key: id,
+      sequence: 1,
+      occurredAt: new Date(),
+      payload: JSON.stringify({ listener: listener.name }),
+    };
+    const answer = await this.post(webhookRequest(ping, listener), listener.timeoutMs);
+    const durationMs = Math.round(answer.durationMs);
+    if (answer.kind === 'failed')
+      return { delivered: false, status: null, error: `${answer.fault}: ${answer.detail}`, durationMs };
+    const { status } = answer;
+    const delivered = status >= 200 && status < 300;
+    return { delivered, status, error: delivered ? null : `answered ${status}`, durationMs };
+  }
+
+  private async post(request: WebhookRequest, timeoutMs: number): Promise<Answer> {
+    const sender = new WebhookSender(this.guard);
+    try {
+      return await sender.send(request, { timeoutMs });
+    } finally {
+      await sender.close();
+    }
+  }
+}

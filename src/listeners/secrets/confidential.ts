@@ -1,0 +1,60 @@
+import { Injectable } from '@nestjs/common';
+import { MasterKeys, NoMasterKey } from './master-keys.ts';
+import { keyIdOf, open, seal } from './sealed-box.ts';
+
+/** What of a listener nobody reads in the database: the secrets that sign, and headers, whose values may be credentials. */
+export interface Confidential {
+  /** The current one first; the others still sign, each until its time. */
+  readonly secrets: readonly SigningSecret[];
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface SigningSecret {
+  /** `whsec_…` */
+  readonly secret: string;
+  /** RFC 3339; absent: the current one. */
+  readonly until?: string;
+}
+
+export type Opened =
+  | { readonly kind: 'opened'; readonly content: Confidential }
+  | { readonly kind: 'locked'; readonly reason: string };
+
+/** Seals and opens what is confidential of a listener, bound to its name. */
+@Injectable()
+export class ConfidentialBox {
+  constructor(private readonly keys: MasterKeys) {}
+
+  async seal(name: string, content: Confidential): Promise<string> {
+    return seal(JSON.stringify(content), boundTo(name), await this.keys.sealing());
+  }
+
+  async open(name: string, sealed: string): Promise<Opened> {
+    const id = keyIdOf(sealed);
+    if (id === undefined) return locked('it was changed');
+    const key = await this.keys.find(id).catch(ifNoMasterKey);
+    if (key instanceof NoMasterKey) return locked(key.message);
+    if (!key) return locked(`key ${id} is not in SECRETS_KEYS`);
+    const opening = open(sealed, boundTo(name), key);
+    if ('refused' in opening) return locked(opening.refused);
+    return { kind: 'opened', content: JSON.parse(opening.text) as Confidential };
+  }
+
+  /** Sealed with a key that is not the first one any more. */
+  async isOutdated(sealed: string): Promise<boolean> {
+    return keyIdOf(sealed) !== (await this.keys.sealing()).id;
+  }
+}
+
+function locked(reason: string): Opened {
+  return { kind: 'locked', reason };
+}
+
+function ifNoMasterKey(error: unknown): NoMasterKey {
+  if (error instanceof NoMasterKey) return error;
+  throw error;
+}
+
+function boundTo(name: string): string {
+  return `listener ${name}`;
+}

@@ -1,0 +1,51 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+
+export interface MasterKey {
+  readonly id: string;
+  /** 32 bytes. */
+  readonly bytes: Buffer;
+}
+
+export type Opening = { readonly text: string } | { readonly refused: string };
+
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const FORM = /^v1:([A-Za-z0-9][\w-]{0,31}):([\w-]+)$/;
+
+/**
+ * AES-256-GCM, written as `v1:<key id>:<nonce, ciphertext and tag in base64url>`. `bound` names the row it is for and is
+ * authenticated with it: a box that was copied to another row does not open.
+ */
+export function seal(text: string, bound: string, key: MasterKey): string {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, key.bytes, nonce, { authTagLength: TAG_BYTES });
+  cipher.setAAD(additional(key.id, bound));
+  const bytes = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+  return `v1:${key.id}:${bytes.toString('base64url')}`;
+}
+
+/** The id of the key that a box was sealed with. */
+export function keyIdOf(sealed: string): string | undefined {
+  return FORM.exec(sealed)?.[1];
+}
+
+export function open(sealed: string, bound: string, key: MasterKey): Opening {
+  const bytes = Buffer.from(FORM.exec(sealed)?.[2] ?? '', 'base64url');
+  if (bytes.length < NONCE_BYTES + TAG_BYTES) return { refused: 'it is not complete' };
+  const decipher = createDecipheriv(CIPHER, key.bytes, bytes.subarray(0, NONCE_BYTES), {
+    authTagLength: TAG_BYTES,
+  });
+  decipher.setAAD(additional(key.id, bound));
+  decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+  try {
+    const inner = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES));
+    return { text: Buffer.concat([inner, decipher.final()]).toString('utf8') };
+  } catch {
+    return { refused: `it was changed, is of another listener, or key ${key.id} is another one now` };
+  }
+}
+
+function additional(keyId: string, bound: string): Buffer {
+  return Buffer.from(JSON.stringify(['v1', keyId, bound]));
+}

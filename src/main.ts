@@ -1,0 +1,25 @@
+import { loadSettings } from './config/settings.ts';
+import { createLog } from './telemetry/logger.ts';
+import { startTracing, tracingWanted } from './telemetry/tracing.ts';
+
+/** Tracing before everything it traces: that is why the service is imported only then. */
+async function main(): Promise<void> {
+  const settings = loadSettings(process.env);
+  const log = createLog(settings);
+  const tracing = tracingWanted(process.env) ? await startTracing(process.env, log) : undefined;
+  try {
+    const { serve } = await import('./serve.ts');
+    await serve(settings, log);
+  } finally {
+    await tracing?.stop();
+  }
+}
+
+main().then(
+  () => process.exit(),
+  async (error) => {
+    const { exitLine } = await import('./exit-line.ts');
+    process.stderr.write(`${exitLine(error)}\n`);
+    process.exit(1);
+  },
+);

@@ -1,0 +1,108 @@
+import { Injectable } from '@nestjs/common';
+import type { ClaimedDelivery, MessageContent } from './claimed-delivery.ts';
+import { OutboxStore } from './outbox-store.ts';
+
+/** What a lane loads at a time, unless one payload alone is larger: a lane is one delivery in flight, the rest waits. */
+const LANE_BYTES = 64 * 1024;
+/** What one query answers with. */
+const QUERY_BYTES = 8 * 1024 * 1024;
+/** What is kept of messages that were just fanned out, and the largest of them. */
+const RECENT_BYTES = 16 * 1024 * 1024;
+const RECENT_LARGEST_BYTES = 64 * 1024;
+
+interface Wanted {
+  readonly deliveries: readonly ClaimedDelivery[];
+  resolve(contents: ReadonlyMap<number, MessageContent>): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * What is to be sent, loaded as late and as little as possible: a run of 32 deliveries of 1 MiB each, in every lane of
+ * every listener, would fill any memory. Lanes that ask in the same turn share a query, and listeners a payload.
+ * What this replica has just fanned out needs none: it is still here.
+ */
+@Injectable()
+export class Contents {
+  private readonly recent = new Map<number, MessageContent>();
+  private recentBytes = 0;
+  private wanted: Wanted[] = [];
+
+  constructor(private readonly store: OutboxStore) {}
+
+  /** Fanned out just now; its deliveries are sent at once, most likely by this replica. */
+  remember(content: MessageContent): void {
+    const bytes = sizeOf(content);
+    if (bytes > RECENT_LARGEST_BYTES || this.recent.has(content.position)) return;
+    this.recent.set(content.position, content);
+    this.recentBytes += bytes;
+    for (const [position, oldest] of this.recent) {
+      if (this.recentBytes <= RECENT_BYTES) break;
+      this.recent.delete(position);
+      this.recentBytes -= sizeOf(oldest);
+    }
+  }
+
+  /** Those of the given deliveries that are still there; a message may have been removed. */
+  of(deliveries: readonly ClaimedDelivery[]): Promise<ReadonlyMap<number, MessageContent>> {
+    const known = pick(deliveries, this.recent);
+    if (deliveries.every(({ message }) => known.has(message))) return Promise.resolve(known);
+    return new Promise((resolve, reject) => {
+      if (this.wanted.length === 0) setImmediate(() => void this.load());
+      this.wanted.push({ deliveries, resolve, reject });
+    });
+  }
+
+  private async load(): Promise<void> {
+    const wanted = this.wanted;
+    this.wanted = [];
+    const parts = partsOf(wanted, QUERY_BYTES, ({ deliveries }) =>
+      deliveries.reduce((sum, { bytes }) => sum + bytes, 0),
+    );
+    await Promise.all(parts.map((part) => this.query(part)));
+  }
+
+  private async query(wanted: readonly Wanted[]): Promise<void> {
+    try {
+      const contents = await this.store.contentOf(wanted.flatMap(({ deliveries }) => deliveries));
+      // Each gets its own: a lane that hangs must not keep what the others have sent long ago.
+      for (const { deliveries, resolve } of wanted) resolve(pick(deliveries, contents));
+    } catch (error) {
+      for (const { reject } of wanted) reject(error);
+    }
+  }
+}
+
+function pick(
+  deliveries: readonly ClaimedDelivery[],
+  contents: ReadonlyMap<number, MessageContent>,
+): Map<number, MessageContent> {
+  const found = new Map<number, MessageContent>();
+  for (const { message } of deliveries) {
+    const content = contents.get(message);
+    if (content) found.set(message, content);
+  }
+  return found;
+}
+
+function sizeOf({ payload }: MessageContent): number {
+  return payload.length;
+}
+
+/** Parts that are loaded one after the other. */
+export function inParts(deliveries: readonly ClaimedDelivery[]): ClaimedDelivery[][] {
+  return partsOf(deliveries, LANE_BYTES, ({ bytes }) => bytes);
+}
+
+function partsOf<Item>(items: readonly Item[], most: number, bytesOf: (item: Item) => number): Item[][] {
+  const parts: Item[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const item of items) {
+    bytes += bytesOf(item);
+    if (bytes > most) {
+      parts.push([]);
+      bytes = bytesOf(item);
+    }
+    parts.at(-1)!.push(item);
+  }
+  return parts;
+}

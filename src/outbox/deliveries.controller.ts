@@ -1,0 +1,165 @@
+import { Body, Controller, Get, HttpCode, Param, Post, Req } from '@nestjs/common';
+import {
+  ApiOperation,
+  ApiProperty,
+  ApiPropertyOptional,
+  ApiQuery,
+  ApiResponse,
+  ApiTags,
+} from '@nestjs/swagger';
+import { ArrayMaxSize, ArrayNotEmpty, IsBoolean, IsOptional, IsString } from 'class-validator';
+import type { FastifyRequest } from 'fastify';
+import { Reads } from '../database/reads.ts';
+import { Allow } from '../http/access.ts';
+import { pageOf, pageRequest } from '../http/pages.ts';
+import { Problem } from '../http/problems.ts';
+import { queryOf } from '../http/query.ts';
+import { utcOf } from '../http/time.ts';
+import { validBody } from '../http/valid-body.ts';
+import type { Listener } from '../listeners/listener.ts';
+import { Listeners } from '../listeners/listeners.ts';
+import { listDeliveries } from './deliveries.sql.ts';
+import { type DeliveryRow, deliveryView } from './delivery-view.ts';
+import { type ReplayProgress, ReplayStore } from './replay/replay-store.ts';
+import { Replays } from './replay/replays.ts';
+
+const STATUSES = ['pending', 'processing', 'held', 'finished', 'dead', 'discarded'];
+const MOST_LISTED = 1_000;
+
+export class StartReplay {
+  @ApiProperty({ format: 'date-time', description: 'Deliveries owed at or after this time.' })
+  @IsString()
+  since: string;
+
+  @ApiPropertyOptional({ format: 'date-time' })
+  @IsOptional()
+  @IsString()
+  until?: string;
+
+  @ApiPropertyOptional()
+  @IsOptional()
+  @ArrayNotEmpty()
+  @ArrayMaxSize(MOST_LISTED)
+  @IsString({ each: true })
+  types?: string[];
+
+  @ApiPropertyOptional()
+  @IsOptional()
+  @ArrayNotEmpty()
+  @ArrayMaxSize(MOST_LISTED)
+  @IsString({ each: true })
+  keys?: string[];
+
+  @ApiPropertyOptional({ description: 'Only dead letters.' })
+  @IsOptional()
+  @IsBoolean()
+  onlyFailed?: boolean;
+}
+
+@ApiTags('listeners')
+@Controller('v1/listeners/:name')
+export class DeliveriesController {
+  constructor(
+    private readonly listeners: Listeners,
+    private readonly reads: Reads,
+    private readonly store: ReplayStore,
+    private readonly replays: Replays,
+  ) {}
+
+  @Get('deliveries')
+  @Allow('read')
+  @ApiOperation({ summary: 'Deliveries of a listener, newest first.' })
+  @ApiQuery({ name: 'status', required: false, enum: STATUSES })
+  @ApiQuery({ name: 'key', required: false })
+  @ApiQuery({ name: 'limit', required: false })
+  @ApiQuery({ name: 'cursor', required: false })
+  async list(@Param('name') name: string, @Req() request: FastifyRequest) {
+    const listener = this.find(name);
+    const { status, key, ...rest } = queryOf(request.query, ['status', 'key', 'limit', 'cursor']);
+    if (status !== undefined && !STATUSES.includes(status)) {
+      throw new Problem('invalid', `status must be one of ${STATUSES.join(', ')}.`);
+    }
+    const page = pageRequest(rest, (value): value is number => Number.isSafeInteger(value));
+    const values: unknown[] = [page.limit + 1, listener.number];
+    const conditions: string[] = [];
+    const add = (condition: string, value: unknown) => {
+      if (value !== undefined) conditions.push(`${condition} $${values.push(value)}`);
+    };
+    add('outbox.status =', status);
+    add('inbox.key =', key);
+    add('outbox.position <', page.after);
+    if (status === 'dead' || status === 'discarded') conditions.push('outbox.lapsed_at IS NOT NULL');
+    if (status && ['pending', 'processing', 'held'].includes(status))
+      conditions.push('outbox.settled_at IS NULL');
+    type Row = DeliveryRow & { position: number; message: string; type: string; key: string };
+    const rows = await this.reads.query<Row>(listDeliveries(conditions), values);
+    return pageOf(rows, page.limit, (row) => row.position, deliveryOf);
+  }
+
+  @Post('replay')
+  @HttpCode(202)
+  @Allow('admin')
+  @ApiOperation({
+    summary: 'Send old deliveries again, in order per key; live ones of a key wait behind them.',
+  })
+  @ApiResponse({ status: 202, description: 'How many match; `location` shows the progress.' })
+  async replay(
+    @Param('name') name: string,
+    @Body(validBody(StartReplay)) body: StartReplay,
+    @Req() request: FastifyRequest,
+  ) {
+    const listener = this.find(name);
+    const filter = {
+      since: timeOf(body.since, '/since'),
+      until: body.until === undefined ? undefined : timeOf(body.until, '/until'),
+      types: body.types,
+      keys: body.keys,
+      onlyFailed: body.onlyFailed ?? false,
+    };
+    const { id, matched } = await this.store.create(listener, filter, request.caller.name);
+    this.replays.wake();
+    return { id: String(id), matched, location: `/v1/listeners/${encodeURIComponent(name)}/replays/${id}` };
+  }
+
+  @Get('replays/:id')
+  @Allow('read')
+  @ApiOperation({ summary: 'How far a replay is.' })
+  async progress(@Param('name') name: string, @Param('id') id: string) {
+    const listener = this.find(name);
+    const row = /^\d{1,15}$/.test(id) ? await this.store.progress(Number(id), listener.number) : undefined;
+    if (!row) throw new Problem('not-found', 'This listener has no such replay.');
+    return progressView(row);
+  }
+
+  private find(name: string): Listener {
+    const listener = this.listeners.all().find((one) => one.name === name);
+    if (!listener) throw new Problem('not-found', 'No listener has this name.');
+    return listener;
+  }
+}
+
+function deliveryOf(row: DeliveryRow & { message: string; type: string; key: string }) {
+  const { attempts: _, ...delivery } = deliveryView(row);
+  return { ...delivery, message: row.message, type: row.type, key: row.key, answered: row.answered };
+}
+
+function progressView({ id, matched, closed, waiting, dead, filter, ...times }: ReplayProgress) {
+  return {
+    id: String(id),
+    status: times.done_at && waiting === 0 ? 'finished' : 'running',
+    matched,
+    sent: matched - closed - waiting - dead,
+    dead,
+    waiting: closed + waiting,
+    filter,
+    createdAt: times.created_at,
+    createdBy: times.created_by,
+  };
+}
+
+function timeOf(text: string, pointer: string): string {
+  const time = utcOf(text);
+  if (time !== undefined) return time;
+  const detail = 'must be a time such as 2026-01-31T12:00:00Z';
+  throw new Problem('invalid', `${pointer} ${detail}.`, { errors: [{ pointer, detail }] });
+}

@@ -1,0 +1,45 @@
+export interface DeliveryRow {
+  readonly id: string;
+  readonly listener: string | null;
+  readonly status: string;
+  readonly attempt: number;
+  readonly error: string | null;
+  readonly sequence: number;
+  readonly created_at: Date;
+  readonly settled_at: Date | null;
+  readonly answered: number | null;
+  readonly duration_ms: number | null;
+  readonly attempts: readonly Attempt[];
+  /** What an operator decided about it when it was a dead letter. */
+  readonly ruling?: object | null;
+}
+
+interface Attempt {
+  readonly at: string | Date;
+  readonly attempt: number;
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly durationMs: number | null;
+  readonly excerpt?: string | null;
+}
+
+/** A delivery as the API shows it: the attempt that delivered it stands in its own row. */
+export function deliveryView(row: DeliveryRow) {
+  const { id, listener, status, attempt, error, sequence } = row;
+  const last: Attempt[] =
+    row.status === 'finished'
+      ? [{ at: row.settled_at!, attempt, status: row.answered, error: null, durationMs: row.duration_ms }]
+      : [];
+  return {
+    id,
+    listener,
+    status,
+    attempt,
+    sequence,
+    error,
+    createdAt: row.created_at,
+    settledAt: row.settled_at,
+    attempts: [...row.attempts, ...last],
+    ...(row.ruling ? { ruling: row.ruling } : {}),
+  };
+}

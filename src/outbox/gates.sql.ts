@@ -1,0 +1,52 @@
+/** What a gate is now, by the database's clock. */
+const STANDING = `gate.listener, gate.openings, extract(epoch FROM gate.closed_until - clock_timestamp()) * 1000 AS ms`;
+
+/** gate.all — listeners nothing is sent to now, and those whose circuit waits to be tried. */
+export const GATES = `
+  SELECT ${STANDING} FROM gate WHERE closed_until > clock_timestamp() OR openings > 0`;
+
+/**
+ * gate.pause — asked to wait; the longer wait counts. An answer to the probe of a circuit also says that the endpoint is
+ * there: then only the pause is left. $1 listener, $2 ms, $3 reason, $4 whether it was the probe
+ */
+export const PAUSE = `
+  INSERT INTO gate (listener, closed_until, reason)
+  VALUES ($1, clock_timestamp() + $2 * interval '1 millisecond', $3)
+  ON CONFLICT (listener) DO UPDATE
+  SET reason = EXCLUDED.reason, openings = CASE WHEN $4 THEN 0 ELSE gate.openings END,
+      closed_until = CASE WHEN $4 THEN EXCLUDED.closed_until ELSE GREATEST(gate.closed_until, EXCLUDED.closed_until) END
+  RETURNING ${STANDING}`;
+
+/**
+ * gate.openCircuit — each time for twice as long; one that is closed already stays as it is.
+ * $1 listener, $2 first ms, $3 longest ms, $4 reason
+ */
+export const OPEN_CIRCUIT = `
+  INSERT INTO gate (listener, closed_until, reason, openings)
+  VALUES ($1, clock_timestamp() + $2::float8 * interval '1 millisecond', $4, 1)
+  ON CONFLICT (listener) DO UPDATE
+  SET openings = LEAST(gate.openings + 1, 30), reason = EXCLUDED.reason,
+      closed_until = clock_timestamp() + LEAST($2::float8 * 2 ^ gate.openings, $3) * interval '1 millisecond'
+  WHERE gate.closed_until <= clock_timestamp()
+  RETURNING ${STANDING}`;
+
+/** gate.takeProbe — one replica may try the circuit, and has a while to say how it went. $1 listener, $2 ms */
+export const TAKE_PROBE = `
+  UPDATE gate SET closed_until = clock_timestamp() + $2 * interval '1 millisecond', reason = 'probing'
+  WHERE listener = $1 AND openings > 0 AND closed_until <= clock_timestamp()
+  RETURNING ${STANDING}`;
+
+/** gate.returnProbe — unless it told something; it may be tried again after a while. $1 listener, $2 ms */
+export const RETURN_PROBE = `
+  UPDATE gate SET closed_until = clock_timestamp() + $2 * interval '1 millisecond', reason = 'to be probed'
+  WHERE listener = $1 AND openings > 0 AND reason = 'probing'
+  RETURNING ${STANDING}`;
+
+/** gate.probeFailed — $1 listener, $2 first ms, $3 longest ms, $4 reason */
+export const PROBE_FAILED = `
+  UPDATE gate SET openings = LEAST(openings + 1, 30), reason = $4,
+         closed_until = clock_timestamp() + LEAST($2::float8 * 2 ^ openings, $3) * interval '1 millisecond'
+  WHERE listener = $1 AND openings > 0
+  RETURNING ${STANDING}`;
+
+export const REMOVE_GATE = 'DELETE FROM gate WHERE listener = $1';

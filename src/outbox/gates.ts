@@ -1,0 +1,120 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../database/database.ts';
+import {
+  GATES,
+  OPEN_CIRCUIT,
+  PAUSE,
+  PROBE_FAILED,
+  REMOVE_GATE,
+  RETURN_PROBE,
+  TAKE_PROBE,
+} from './gates.sql.ts';
+
+const FIRST_OPENING_MS = 30_000;
+const LONGEST_OPENING_MS = 600_000;
+
+/** As the database tells it. */
+interface Standing {
+  readonly listener: number;
+  readonly openings: number;
+  /** Until it may be sent to again, or its circuit may be tried. */
+  readonly ms: number;
+}
+
+interface Gate {
+  readonly untilMs: number;
+  readonly openings: number;
+}
+
+/**
+ * Listeners that are not sent to for a while, on any replica: they asked for it, or their circuit is open. Known from
+ * memory, as of the last look; what this replica learns itself it knows at once.
+ */
+@Injectable()
+export class Gates {
+  private gates = new Map<number, Gate>();
+  /** Changed by us since the last look began: what it brings is older. */
+  private readonly fresh = new Set<number>();
+
+  constructor(private readonly database: Database) {}
+
+  async refresh(): Promise<void> {
+    this.fresh.clear();
+    const rows = await this.database.query<Standing>(GATES);
+    const gates = new Map(rows.map((row) => [row.listener, gateOf(row)]));
+    for (const listener of this.fresh) {
+      const known = this.gates.get(listener);
+      if (known) gates.set(listener, known);
+      else gates.delete(listener);
+    }
+    this.gates = gates;
+  }
+
+  isClosed(listener: number): boolean {
+    const gate = this.gates.get(listener);
+    return gate !== undefined && (gate.openings > 0 || gate.untilMs > performance.now());
+  }
+
+  closed(): number[] {
+    return [...this.gates.keys()].filter((listener) => this.isClosed(listener));
+  }
+
+  /** Circuits that may be tried with one delivery, by whoever takes the probe. */
+  halfOpen(): number[] {
+    const now = performance.now();
+    return [...this.gates].flatMap(([listener, { openings, untilMs }]) =>
+      openings > 0 && untilMs <= now ? [listener] : [],
+    );
+  }
+
+  /** Milliseconds until the next one may be sent to again, or tried; infinite: none waits for a time. */
+  nextMs(): number {
+    const now = performance.now();
+    const later = [...this.gates.values()].flatMap(({ untilMs }) => (untilMs > now ? [untilMs - now] : []));
+    return Math.min(Number.POSITIVE_INFINITY, ...later);
+  }
+
+  async pause(listener: number, ms: number, reason: string, probe: boolean): Promise<void> {
+    const known = this.gates.get(listener);
+    const untilMs = Math.max(known?.untilMs ?? 0, performance.now() + ms);
+    this.know(listener, { untilMs, openings: known?.openings ?? 0 });
+    await this.change(PAUSE, [listener, Math.round(ms), reason, probe]);
+  }
+
+  async openCircuit(listener: number, reason: string): Promise<void> {
+    await this.change(OPEN_CIRCUIT, [listener, FIRST_OPENING_MS, LONGEST_OPENING_MS, reason]);
+  }
+
+  takeProbe(listener: number, ms: number): Promise<boolean> {
+    return this.change(TAKE_PROBE, [listener, ms]);
+  }
+
+  async returnProbe(listener: number, ms: number): Promise<void> {
+    await this.change(RETURN_PROBE, [listener, ms]);
+  }
+
+  async probeFailed(listener: number, reason: string): Promise<void> {
+    await this.change(PROBE_FAILED, [listener, FIRST_OPENING_MS, LONGEST_OPENING_MS, reason]);
+  }
+
+  async remove(listener: number): Promise<void> {
+    await this.database.execute(REMOVE_GATE, [listener]);
+    this.fresh.add(listener);
+    this.gates.delete(listener);
+  }
+
+  private async change(statement: string, values: readonly unknown[]): Promise<boolean> {
+    const [row] = await this.database.query<Standing>(statement, values);
+    if (row) this.know(row.listener, gateOf(row));
+    return row !== undefined;
+  }
+
+  private know(listener: number, gate: Gate): void {
+    this.fresh.add(listener);
+    this.gates.set(listener, gate);
+  }
+}
+
+function gateOf({ ms, openings }: Standing): Gate {
+  return { untilMs: performance.now() + Number(ms), openings };
+}

@@ -1,0 +1,110 @@
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Loop, Next } from '../clock/loop.ts';
+import { Loops } from '../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { Database } from '../database/database.ts';
+import type { Listener } from '../listeners/listener.ts';
+import { Listeners } from '../listeners/listeners.ts';
+import { type Alert, Alerts } from '../telemetry/alerts.ts';
+import { LOG, type Log } from '../telemetry/logger.ts';
+import { COUNT_REFUSAL, FORGET_REFUSALS, HOPELESS, NOTE_SUCCESS } from './health.sql.ts';
+
+const NOTE_EVERY_MS = 10_000;
+const HOPELESS_AFTER_MS = 5 * 86_400_000;
+const HOPELESS_DEAD = 10;
+
+/** E11: whether a listener is still worth trying; when not, it is disabled, and somebody is told. Nothing is lost. */
+@Injectable()
+export class ListenerHealth implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  /** When a listener last succeeded here, if that is not noted yet. */
+  private readonly succeeded = new Map<number, number>();
+  /** Alerts that could not be sent. */
+  private untold: Alert[] = [];
+  private readonly loop: Loop;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly database: Database,
+    private readonly listeners: Listeners,
+    private readonly alerts: Alerts,
+    loops: Loops,
+  ) {
+    this.loop = loops.create('listener-health', NOTE_EVERY_MS, () => this.pass());
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.settings.roles.includes('outbox')) this.loop.start();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.loop.stop();
+    await this.noteSuccesses().catch(() => undefined);
+  }
+
+  /** Written down now and then. */
+  succeededWith({ number }: Listener): void {
+    this.succeeded.set(number, performance.now());
+  }
+
+  /** In a row: a success that is not noted yet ends the series all the same. */
+  async answeredWith(listener: Listener, status: number): Promise<void> {
+    const rule = listener.disableAfter;
+    if (!rule || rule.status !== status) return;
+    const succeededAtMs = this.succeeded.get(listener.number);
+    const agoMs = succeededAtMs === undefined ? null : performance.now() - succeededAtMs;
+    const [row] = await this.database.query<{ refusals: number }>(COUNT_REFUSAL, [listener.number, agoMs]);
+    if (row!.refusals >= rule.times)
+      await this.disable(listener, `answered ${status} ${row!.refusals} times in a row`);
+  }
+
+  async disable(listener: Listener, reason: string): Promise<void> {
+    if (!(await this.listeners.disable(listener.name, reason))) return;
+    this.untold.push({
+      name: 'listener-disabled',
+      key: listener.name,
+      details: { listener: listener.name, reason, next: `POST /v1/listeners/${listener.name}/resume` },
+    });
+    await this.database.execute(FORGET_REFUSALS, [listener.number]);
+    await this.tell();
+  }
+
+  private async pass(): Promise<Next> {
+    await this.tell();
+    await this.noteSuccesses();
+    const values = [HOPELESS_AFTER_MS, HOPELESS_DEAD];
+    for (const { listener: number } of await this.database.query<{ listener: number }>(HOPELESS, values)) {
+      const listener = this.listeners.byNumber(number);
+      if (listener)
+        await this.disable(listener, `no success for 5 days, ${HOPELESS_DEAD} or more deliveries given up`);
+    }
+    return 'idle';
+  }
+
+  /** An alert that cannot be sent now is sent by the next pass. */
+  private async tell(): Promise<void> {
+    for (let alert = this.untold.shift(); alert; alert = this.untold.shift()) {
+      try {
+        await this.alerts.raise(alert);
+      } catch (error) {
+        this.untold = [alert, ...this.untold];
+        throw error;
+      }
+    }
+  }
+
+  private async noteSuccesses(): Promise<void> {
+    const noted = [...this.succeeded];
+    if (noted.length === 0) return;
+    this.succeeded.clear();
+    const now = performance.now();
+    const values = [noted.map(([listener]) => listener), noted.map(([, atMs]) => now - atMs)];
+    await this.database.execute(NOTE_SUCCESS, values);
+    this.log.trace({ event: 'outbox.successes-noted', listeners: noted.length }, 'noted');
+  }
+}

@@ -1,0 +1,217 @@
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Loop, Next } from '../clock/loop.ts';
+import { Loops } from '../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import type { HoldRequest } from '../lanes/lane-queue.ts';
+import { Wakeups } from '../lanes/wakeups.ts';
+import { Listeners } from '../listeners/listeners.ts';
+import { Admission } from './admission.ts';
+import { byLane } from './claimed-delivery.ts';
+import { listenerOfLane } from './delivery-lane.ts';
+import { Draining } from './draining.ts';
+import { fairShare } from './fair-share.ts';
+import { Gates } from './gates.ts';
+import { heldLane } from './held-lane.ts';
+import { HeldLanes } from './held-lanes.ts';
+import { LaneRuns } from './lane-runs.ts';
+import { OutboxQueue } from './outbox-queue.ts';
+import { OutboxStore } from './outbox-store.ts';
+import { Probes } from './probes.ts';
+import { firstRun } from './run-size.ts';
+import { Settling } from './settling.ts';
+
+/** Between two looks everywhere, however soon something is due. */
+const SHORTEST_REST_MS = 20;
+
+/**
+ * D5: sends what is owed, independently of the inbox. Every lane is a run of its own, so that a listener that hangs
+ * keeps its own lanes waiting and nobody else's; no transaction and no connection is held during a call.
+ */
+@Injectable()
+export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly loop: Loop;
+  /** Lanes somebody wrote to. */
+  private readonly hinted = new Set<number>();
+  /** Lanes that were just released, and may have more. */
+  private readonly released = new Set<number>();
+  /** Lanes there was no room for. */
+  private readonly postponed = new Set<number>();
+  private readonly timers = new Set<NodeJS.Timeout>();
+  private lookAtMs = 0;
+  /** Where the last look ended, if it did not see everything. */
+  private cursor = -1;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly queue: OutboxQueue,
+    private readonly store: OutboxStore,
+    private readonly lanes: HeldLanes,
+    private readonly runs: LaneRuns,
+    private readonly gates: Gates,
+    private readonly probes: Probes,
+    private readonly admission: Admission,
+    private readonly listeners: Listeners,
+    private readonly draining: Draining,
+    settling: Settling,
+    wakeups: Wakeups,
+    loops: Loops,
+  ) {
+    this.loop = loops.create('outbox', settings.outboxPoll, () => this.pass());
+    runs.onReleased = ({ lane }) => this.lookAgainAt([lane, ...this.takeAll(this.postponed)]);
+    settling.onHolds = (holds) => this.remember(holds);
+    wakeups.on('outbox', (written) => this.wake(written));
+    listeners.onChange(() => this.lookEverywhereSoon());
+  }
+
+  onApplicationBootstrap(): void {
+    if (!this.settings.roles.includes('outbox')) return;
+    this.loop.start();
+    this.lanes.start();
+  }
+
+  /** Calls in flight are ended and recorded; what was claimed and not sent is given back uncharged. */
+  async beforeApplicationShutdown(): Promise<void> {
+    this.draining.begin();
+    for (const timer of this.timers) clearTimeout(timer);
+    await this.loop.stop();
+    await this.runs.allEnded();
+    await this.lanes.stop();
+    this.draining.done();
+  }
+
+  private wake(lanes: Iterable<number>): void {
+    let any = false;
+    for (const lane of lanes) {
+      this.hinted.add(lane);
+      any = true;
+    }
+    if (any) this.loop.wake();
+    else this.lookEverywhereSoon();
+  }
+
+  private lookAgainAt(lanes: readonly number[]): void {
+    for (const lane of lanes) this.released.add(lane);
+    this.loop.wake();
+  }
+
+  private lookEverywhereSoon(): void {
+    this.lookAtMs = 0;
+    this.loop.wake();
+  }
+
+  /** A key that waits for a moment only is looked at when that is over; a look everywhere would find it late. */
+  private remember(holds: readonly HoldRequest[]): void {
+    for (const { lane, forMs } of holds) {
+      if (forMs === undefined || forMs > this.settings.outboxPoll * 2) continue;
+      const timer = setTimeout(() => {
+        this.timers.delete(timer);
+        this.wake([lane]);
+      }, forMs + 1);
+      this.timers.add(timer);
+    }
+  }
+
+  /** Takes lanes that have something to send and sets them going; never waits for a receiver. */
+  private async pass(): Promise<Next> {
+    const everywhere = performance.now() >= this.lookAtMs;
+    if (everywhere) {
+      this.lookAtMs = performance.now() + this.settings.outboxPoll;
+      await this.gates.refresh();
+    }
+    const room = this.settings.outboxLanes - this.lanes.size;
+    // A lane that is released wakes us.
+    if (room <= 0) return 'idle';
+    if (everywhere) await this.lookEverywhere(room);
+    else if (this.hinted.size > 0) await this.take(this.takeAll(this.hinted), room, true);
+    else await this.take(this.takeAll(this.released), room, false);
+    if (this.hinted.size + this.released.size > 0) return 'again';
+    return { afterMs: Math.max(1, this.lookAtMs - performance.now()) };
+  }
+
+  private async lookEverywhere(room: number): Promise<void> {
+    const { ready, due, nextHoldMs } = await this.store.busyLanes(this.closed(), this.cursor, room);
+    const complete = ready.length < room;
+    this.cursor = complete ? -1 : ready.at(-1)!;
+    this.lookAgainIn(complete ? Math.min(nextHoldMs, this.gates.nextMs()) : 0);
+    await this.take([...new Set([...due, ...ready])], room, false);
+    await this.probes.start(this.settings.outboxLanes - this.lanes.size);
+  }
+
+  private lookAgainIn(ms: number): void {
+    this.lookAtMs = Math.min(this.lookAtMs, performance.now() + Math.max(ms, SHORTEST_REST_MS));
+  }
+
+  /** Whom nothing is sent to now, however much is owed. */
+  private closed(): number[] {
+    const inactive = this.listeners.all().filter(({ state }) => state !== 'active');
+    const numbers = inactive.map(({ number }) => number);
+    return [...new Set([...numbers, ...this.listeners.deleted(), ...this.gates.closed()])];
+  }
+
+  private takeAll(from: Set<number>): number[] {
+    const lanes = [...from];
+    from.clear();
+    return lanes;
+  }
+
+  /** Quick: there is surely something in them. */
+  private async take(candidates: readonly number[], room: number, quick: boolean): Promise<void> {
+    const wanted = candidates.filter((lane) => this.isWanted(lane));
+    const { chosen, left } = fairShare(wanted, room, (listener) => this.lanes.countOf(listener));
+    for (const lane of left) this.postponed.add(lane);
+    for (const mostRows of new Set(chosen.map((lane) => this.mostRowsOf(lane)))) {
+      await this.lease(
+        chosen.filter((lane) => this.mostRowsOf(lane) === mostRows),
+        mostRows,
+        quick,
+      );
+    }
+  }
+
+  private isWanted(lane: number): boolean {
+    const listener = listenerOfLane(lane);
+    return (
+      !this.lanes.has(lane) && this.admission.open({ listener, probe: false, lost: false }) !== undefined
+    );
+  }
+
+  /** With a rate for each key only the first of a key is sent, so more would be claimed for nothing. */
+  private mostRowsOf(lane: number): number {
+    const listener = this.listeners.byNumber(listenerOfLane(lane));
+    return listener?.rateLimit?.perKey ? 1 : firstRun(this.settings.outboxRun);
+  }
+
+  private async lease(lanes: readonly number[], mostPerLane: number, quick: boolean): Promise<void> {
+    const askedAtMs = performance.now();
+    const leased = await this.queue.lanes.lease({
+      hint: lanes,
+      mostLanes: lanes.length,
+      mostRows: lanes.length * mostPerLane,
+      mostPerLane,
+      quick,
+    });
+    if (!leased) return;
+    const { tenure, rows } = leased;
+    const claimed = byLane(rows);
+    for (const lane of tenure.lanes) {
+      const held = heldLane({
+        lane,
+        token: tenure.token,
+        listener: listenerOfLane(lane),
+        mostRows: tenure.careful ? 1 : mostPerLane,
+        untilMs: askedAtMs + this.settings.outboxSlice,
+        probe: false,
+        safeUntilMs: askedAtMs + this.settings.outboxLease,
+      });
+      this.lanes.add(held);
+      void this.runs.start(held, claimed.get(lane) ?? []);
+    }
+    // One that crashed before is taken alone; the others are still to be had.
+    if (tenure.careful) for (const lane of lanes) if (!tenure.lanes.has(lane)) this.released.add(lane);
+  }
+}

@@ -1,0 +1,124 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../database/database.ts';
+import type { Transaction } from '../database/transaction.ts';
+import type { ClaimedDelivery, MessageContent } from './claimed-delivery.ts';
+import {
+  BURY,
+  BUSY_LANES,
+  BUSY_LANES_OF,
+  CONTENT,
+  DELIVERED,
+  PLANS,
+  PUT_BACK_DELIVERIES,
+  RECORD_ATTEMPTS,
+  RECORD_LOST,
+  UNTOUCHED,
+} from './outbox.sql.ts';
+
+/** One try that did not deliver, for the record. */
+export interface Try {
+  readonly delivery: ClaimedDelivery;
+  readonly status: number | undefined;
+  readonly error: string;
+  readonly excerpt: string | undefined;
+  readonly durationMs: number;
+}
+
+/** Free lanes with something to send. */
+export interface BusyLanes {
+  readonly ready: number[];
+  /** With a hold that is due. */
+  readonly due: number[];
+  /** Until the next hold is due; infinite: there is none. */
+  readonly nextHoldMs: number;
+}
+
+/** Rows of the outbox. What changes them runs in a transaction that has fenced their lanes. */
+@Injectable()
+export class OutboxStore {
+  constructor(private readonly database: Database) {}
+
+  async busyLanes(closed: readonly number[], after: number, most: number): Promise<BusyLanes> {
+    type Row = { lane: number | null; ms: number | null };
+    const rows = await this.database.transaction(async (tx) => {
+      const [, found] = await Promise.all([this.plan(tx), tx.query<Row>(BUSY_LANES, [closed, after, most])]);
+      return found;
+    });
+    return {
+      ready: rows.flatMap(({ lane, ms }) => (lane !== null && ms === null ? [lane] : [])),
+      due: rows.flatMap(({ lane, ms }) => (lane !== null && ms !== null ? [lane] : [])),
+      nextHoldMs: rows.find(({ lane }) => lane === null)?.ms ?? Number.POSITIVE_INFINITY,
+    };
+  }
+
+  async busyLanesOf(listener: number, most: number): Promise<number[]> {
+    const rows = await this.database.query<{ lane: number }>(BUSY_LANES_OF, [listener, most]);
+    return rows.map(({ lane }) => lane);
+  }
+
+  async contentOf(deliveries: readonly ClaimedDelivery[]): Promise<Map<number, MessageContent>> {
+    const positions = [...new Set(deliveries.map(({ message }) => message))];
+    const rows = await this.database.query<MessageContent>(CONTENT, [positions]);
+    return new Map(rows.map((row) => [row.position, row]));
+  }
+
+  async plan(tx: Transaction): Promise<void> {
+    await tx.query(PLANS);
+  }
+
+  async record(tries: readonly Try[], tx: Transaction): Promise<void> {
+    if (tries.length > 0) await tx.execute(RECORD_ATTEMPTS, recordsOf(tries));
+  }
+
+  /** Outside of any lane: what happened, happened. */
+  async recordLost(tries: readonly Try[]): Promise<void> {
+    await this.database.execute(RECORD_LOST, recordsOf(tries));
+  }
+
+  async delivered(
+    tries: readonly { delivery: ClaimedDelivery; status: number; durationMs: number }[],
+    tx: Transaction,
+  ): Promise<void> {
+    if (tries.length === 0) return;
+    await tx.execute(DELIVERED, [
+      ...rowsOf(tries),
+      tries.map(({ status }) => status),
+      tries.map(({ durationMs }) => Math.round(durationMs)),
+    ]);
+  }
+
+  async bury(dead: readonly { delivery: ClaimedDelivery; error: string }[], tx: Transaction): Promise<void> {
+    if (dead.length === 0) return;
+    await tx.execute(BURY, [...rowsOf(dead), dead.map(({ error }) => error)]);
+  }
+
+  async putBack(
+    rows: readonly { delivery: ClaimedDelivery; error?: string | undefined; charged: boolean }[],
+    tx: Transaction,
+  ): Promise<void> {
+    if (rows.length === 0) return;
+    await tx.execute(PUT_BACK_DELIVERIES, [
+      ...rowsOf(rows),
+      rows.map(({ error }) => error ?? null),
+      rows.map(({ charged }) => charged),
+    ]);
+  }
+
+  async untouched(rows: readonly { delivery: ClaimedDelivery }[], tx: Transaction): Promise<void> {
+    if (rows.length > 0) await tx.execute(UNTOUCHED, rowsOf(rows));
+  }
+}
+
+function recordsOf(tries: readonly Try[]): unknown[] {
+  return [
+    ...rowsOf(tries),
+    tries.map(({ status }) => status ?? null),
+    tries.map(({ error }) => error),
+    tries.map(({ excerpt }) => excerpt ?? null),
+    tries.map(({ durationMs }) => Math.round(durationMs)),
+  ];
+}
+
+function rowsOf(rows: readonly { delivery: ClaimedDelivery }[]): [positions: number[], attempts: number[]] {
+  return [rows.map(({ delivery }) => delivery.position), rows.map(({ delivery }) => delivery.attempt)];
+}

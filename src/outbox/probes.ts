@@ -1,0 +1,60 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { Listeners } from '../listeners/listeners.ts';
+import { Gates } from './gates.ts';
+import { heldLane } from './held-lane.ts';
+import { HeldLanes } from './held-lanes.ts';
+import { LaneRuns } from './lane-runs.ts';
+import { OutboxQueue } from './outbox-queue.ts';
+import { OutboxStore } from './outbox-store.ts';
+
+/** More than a call takes: a replica that dies with the probe does not keep it. */
+const GRACE_MS = 10_000;
+
+/** A circuit that was open long enough is tried with one delivery, by one replica. */
+@Injectable()
+export class Probes {
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly gates: Gates,
+    private readonly listeners: Listeners,
+    private readonly store: OutboxStore,
+    private readonly queue: OutboxQueue,
+    private readonly lanes: HeldLanes,
+    private readonly runs: LaneRuns,
+  ) {}
+
+  async start(room: number): Promise<void> {
+    for (const listener of this.gates.halfOpen().slice(0, room)) await this.probe(listener);
+  }
+
+  private async probe(number: number): Promise<void> {
+    const listener = this.listeners.byNumber(number);
+    if (listener?.state !== 'active') return;
+    const lanes = await this.store.busyLanesOf(number, listener.lanes);
+    if (lanes.length === 0) return;
+    if (!(await this.gates.takeProbe(number, listener.timeoutMs + GRACE_MS))) return;
+    if (!(await this.begin(number, lanes))) await this.gates.returnProbe(number, 0);
+  }
+
+  /** False: no lane is free, or none of its deliveries is to be sent now. */
+  private async begin(listener: number, lanes: readonly number[]): Promise<boolean> {
+    const askedAtMs = performance.now();
+    const leased = await this.queue.lanes.lease({ hint: lanes, mostLanes: 1, mostRows: 1 });
+    if (!leased) return false;
+    const [lane] = leased.tenure.lanes;
+    const held = heldLane({
+      lane: lane!,
+      token: leased.tenure.token,
+      listener,
+      mostRows: 1,
+      untilMs: askedAtMs,
+      probe: true,
+      safeUntilMs: askedAtMs + this.settings.outboxLease,
+    });
+    this.lanes.add(held);
+    const ended = this.runs.start(held, leased.rows);
+    void ended.then(() => this.gates.returnProbe(listener, 0)).catch(() => undefined);
+    return true;
+  }
+}

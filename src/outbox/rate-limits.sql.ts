@@ -1,0 +1,25 @@
+/**
+ * rate.take — reserves the next turns, at most $4 and none later than $5 ms from now. Turns are 1 / rate apart; up to a
+ * burst of them may lie in the past, and are now. Told in advance, they cost nothing by being asked for late: a bucket
+ * with room for one token would lose what drips while a replica asks for it.
+ * Taken by all replicas from the same row: in no window more than the rate and one burst.
+ * $1 listener, $2 per second, $3 burst, $4 most, $5 ms ahead
+ */
+export const TAKE_TURNS = `
+  WITH turn AS (
+    SELECT clock_timestamp() AS now,
+           LEAST(GREATEST(rate.next_at, clock_timestamp() - ($3::float8 - 1) / $2::float8 * interval '1 second'),
+                 clock_timestamp() + $5::float8 * interval '1 millisecond' + 1 / $2::float8 * interval '1 second') AS next_at
+    FROM rate WHERE rate.listener = $1 FOR UPDATE
+  ),
+  reserved AS (
+    SELECT now, next_at,
+           GREATEST(0, LEAST($4::float8, floor((extract(epoch FROM now - next_at) + $5::float8 / 1000) * $2::float8) + 1)) AS turns
+    FROM turn
+  )
+  UPDATE rate SET next_at = reserved.next_at + reserved.turns / $2::float8 * interval '1 second'
+  FROM reserved WHERE rate.listener = $1
+  RETURNING reserved.turns::int AS turns, (extract(epoch FROM reserved.next_at - reserved.now) * 1000)::float8 AS ms`;
+
+/** rate.add — a whole burst is free at first. $1 listener */
+export const ADD_RATE = `INSERT INTO rate (listener, next_at) VALUES ($1, '-infinity') ON CONFLICT DO NOTHING`;

@@ -1,0 +1,106 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../../database/database.ts';
+import { Reads } from '../../database/reads.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { AuditLog } from '../../http/audit/audit-log.ts';
+import type { Listener } from '../../listeners/listener.ts';
+import { likeOf } from '../../listeners/type-patterns.ts';
+import {
+  IN_FLIGHT,
+  INSERT_REPLAY,
+  LOCK_LANE,
+  MARK_DONE,
+  MATCH_DELIVERIES,
+  PROGRESS,
+  REOPEN,
+  SET_MATCHED,
+  TAKE_REPLAY,
+  UNFINISHED,
+} from './replay.sql.ts';
+
+export interface ReplayFilter {
+  readonly since: string;
+  readonly until: string | undefined;
+  /** Exact, or patterns with `*`. */
+  readonly types: readonly string[] | undefined;
+  readonly keys: readonly string[] | undefined;
+  readonly onlyFailed: boolean;
+}
+
+export interface ReplayProgress {
+  readonly id: number;
+  readonly matched: number;
+  /** Not reopened yet. */
+  readonly closed: number;
+  /** Reopened, and not settled again. */
+  readonly waiting: number;
+  readonly dead: number;
+  readonly created_at: Date;
+  readonly created_by: string;
+  readonly done_at: Date | null;
+  readonly filter: unknown;
+}
+
+/** What a step did: reopened deliveries of a lane, had to wait because enough is on its way, or found nothing left. */
+export type Step =
+  | { readonly kind: 'reopened'; readonly lane: number; readonly deliveries: number }
+  | { readonly kind: 'full' | 'done' };
+
+@Injectable()
+export class ReplayStore {
+  constructor(
+    private readonly database: Database,
+    private readonly reads: Reads,
+    private readonly audit: AuditLog,
+  ) {}
+
+  /** What the filter means now is written down; it does not grow while the replay runs. */
+  create(
+    { name, number }: Pick<Listener, 'name' | 'number'>,
+    filter: ReplayFilter,
+    by: string,
+  ): Promise<{ id: number; matched: number }> {
+    return this.database.transaction(async (tx) => {
+      const [row] = await tx.query<{ id: number }>(INSERT_REPLAY, [number, JSON.stringify(filter), by]);
+      const { since, until, types, keys, onlyFailed } = filter;
+      const likes = types?.map(likeOf) ?? null;
+      const values = [row!.id, number, since, until ?? null, likes, keys ?? null, onlyFailed];
+      const matched = await tx.execute(MATCH_DELIVERIES, values);
+      await tx.execute(SET_MATCHED, [row!.id, matched]);
+      await this.audit.record({ by, action: 'listener.replay', target: name, filter, count: matched }, tx);
+      return { id: row!.id, matched };
+    });
+  }
+
+  async progress(id: number, listener: number): Promise<ReplayProgress | undefined> {
+    const [row] = await this.reads.query<ReplayProgress>(PROGRESS, [id, listener]);
+    return row;
+  }
+
+  async unfinished(): Promise<number[]> {
+    const rows = await this.database.query<{ id: number }>(UNFINISHED);
+    return rows.map(({ id }) => id);
+  }
+
+  /** One step of a replay; undefined: another replica is at it. */
+  step(replay: number, mostKeys: number, mostInFlight: number): Promise<Step | undefined> {
+    return this.database.transaction(async (tx) => {
+      const taken = await tx.query(TAKE_REPLAY, [replay]);
+      if (taken.length === 0) return undefined;
+      const [count] = await tx.query<{ waiting: number }>(IN_FLIGHT, [replay, mostInFlight]);
+      if (count!.waiting >= mostInFlight) return { kind: 'full' };
+      return this.reopen(replay, mostKeys, tx);
+    });
+  }
+
+  private async reopen(replay: number, mostKeys: number, tx: Transaction): Promise<Step> {
+    const [locked] = await tx.query<{ lane: number }>(LOCK_LANE, [replay]);
+    if (!locked) {
+      await tx.execute(MARK_DONE, [replay]);
+      return { kind: 'done' };
+    }
+    // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
+    const [done] = await tx.query<{ reopened: number }>(REOPEN, [replay, locked.lane, mostKeys]);
+    return { kind: 'reopened', lane: locked.lane, deliveries: done!.reopened };
+  }
+}

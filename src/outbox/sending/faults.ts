@@ -1,0 +1,99 @@
+import type { Fault } from './answer.ts';
+
+/**
+ * Faults of this machine or the network next to it. Those that a receiver could also cause for ever (a zone whose name
+ * servers are broken is EAI_AGAIN too, exactly as our resolver being away) are limited by the age of the delivery, see
+ * outcome.ts; the other way round, a restart of the cluster's DNS would use up the attempts of every listener.
+ */
+const OURS = new Set([
+  'EMFILE',
+  'ENFILE',
+  'ENOMEM',
+  'ENOBUFS',
+  'EADDRNOTAVAIL',
+  'EADDRINUSE',
+  'EACCES',
+  'EPERM',
+  'ENETDOWN',
+  'ENETUNREACH',
+  'EAI_AGAIN',
+  'EAI_MEMORY',
+  // The same of Node's other resolver, c-ares.
+  'ESERVFAIL',
+  'EREFUSED',
+  'ETIMEOUT',
+  // The sender was closed.
+  'UND_ERR_DESTROYED',
+  'UND_ERR_CLOSED',
+]);
+
+const BY_CODE: Readonly<Record<string, Fault>> = {
+  EGRESS_REFUSED: 'egress',
+  ENOTFOUND: 'dns',
+  ENODATA: 'dns',
+  EAI_NONAME: 'dns',
+  EAI_NODATA: 'dns',
+  EAI_FAIL: 'dns',
+  ECONNREFUSED: 'refused',
+  EHOSTUNREACH: 'refused',
+  EHOSTDOWN: 'refused',
+  ECONNRESET: 'reset',
+  ECONNABORTED: 'reset',
+  EPIPE: 'reset',
+  ETIMEDOUT: 'timeout',
+  UND_ERR_CONNECT_TIMEOUT: 'timeout',
+  EPROTO: 'tls',
+};
+
+/** X.509 verdicts of OpenSSL, as Node names them. */
+const CERTIFICATE =
+  /CERT|CRL|^(?:SELF_SIGNED|UNABLE_TO_|INVALID_(?:CA|PURPOSE)|HOSTNAME_MISMATCH|PATH_LENGTH)/;
+const TLS = /^ERR_(?:SSL|TLS)_/;
+
+export interface NamedFault {
+  readonly fault: Fault;
+  readonly detail: string;
+}
+
+export function faultOf(error: unknown): NamedFault {
+  const { errors } = error as { errors?: readonly unknown[] };
+  if (errors !== undefined && errors.length > 0) return worstOf(errors);
+  const code = codeOf(error);
+  const fault = kindOf(code, error);
+  return { fault, detail: fault === 'egress' ? (error as Error).message : detailOf(code, error) };
+}
+
+/** One error for each address that was tried; only if none is the receiver's is it ours. */
+function worstOf(errors: readonly unknown[]): NamedFault {
+  const faults = errors.map(faultOf);
+  return faults.find(({ fault }) => fault !== 'ours') ?? faults[0]!;
+}
+
+function kindOf(code: string, error: unknown): Fault {
+  if (code === 'UND_ERR_SOCKET') return isNonsense(error) ? 'protocol' : 'reset';
+  const known = BY_CODE[code];
+  if (known) return known;
+  if (OURS.has(code)) return 'ours';
+  if (TLS.test(code) || CERTIFICATE.test(code)) return 'tls';
+  // What is left of undici's and the parser's is about what came over the wire.
+  if (/^(?:UND_ERR|HPE)_/.test(code) || (error as Error)?.name === 'HTTPParserError') return 'protocol';
+  return 'ours';
+}
+
+function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : '';
+}
+
+/** undici ends a connection itself, with "bad response" or "bad upgrade", for an answer to what it never asked. */
+function isNonsense(error: unknown): boolean {
+  return /^bad /.test((error as Error).message);
+}
+
+/** The code tells it in one word; a message of Node's or undici's may quote addresses and names. */
+function detailOf(code: string, error: unknown): string {
+  if (code === 'UND_ERR_SOCKET') {
+    return isNonsense(error) ? (error as Error).message : 'the other side closed the connection';
+  }
+  return code || ((error as Error | null)?.name ?? 'unknown');
+}

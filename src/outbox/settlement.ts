@@ -1,0 +1,83 @@
+import type { HoldRequest } from '../lanes/lane-queue.ts';
+import type { Listener } from '../listeners/listener.ts';
+import type { ClaimedDelivery } from './claimed-delivery.ts';
+import type { Result, Tried } from './delivery-result.ts';
+import type { Try } from './outbox-store.ts';
+
+/** How results are written. */
+export interface Settlement {
+  readonly record: Try[];
+  readonly delivered: { delivery: ClaimedDelivery; status: number; durationMs: number }[];
+  readonly bury: { delivery: ClaimedDelivery; error: string }[];
+  readonly putBack: { delivery: ClaimedDelivery; error?: string; charged: boolean }[];
+  readonly untouched: { delivery: ClaimedDelivery }[];
+  readonly holds: HoldRequest[];
+}
+
+/** Pure: what is to be written of each result. */
+export function settlementOf(results: readonly Result[], nowMs: number = performance.now()): Settlement {
+  const written: Settlement = { record: [], delivered: [], bury: [], putBack: [], untouched: [], holds: [] };
+  const holds = new Map<string, HoldRequest>();
+  for (const result of results) {
+    const { delivery } = result;
+    if (result.kind === 'behind') written.putBack.push({ delivery, charged: false });
+    else if (result.kind === 'untouched') written.untouched.push({ delivery });
+    else {
+      if (result.kind === 'tried') addTried(result, written);
+      else addUnsendable(delivery, result.reason, written);
+      const hold = holdAfter(result, nowMs);
+      // Of two results of one key in a group the later one says how it stands.
+      if (hold)
+        holds.set(`${delivery.lane}/${delivery.key}`, { key: delivery.key, lane: delivery.lane, ...hold });
+    }
+  }
+  written.holds.push(...holds.values());
+  return written;
+}
+
+function addTried({ delivery, answer, outcome }: Tried, written: Settlement): void {
+  const status = answer.kind === 'answered' ? answer.status : undefined;
+  if (outcome.kind === 'delivered') {
+    written.delivered.push({ delivery, status: status!, durationMs: answer.durationMs });
+    return;
+  }
+  const { reason: error } = outcome;
+  const excerpt = answer.kind === 'answered' ? answer.excerpt : undefined;
+  written.record.push({ delivery, status, error, excerpt, durationMs: answer.durationMs });
+  if (outcome.kind === 'dead') written.bury.push({ delivery, error });
+  else written.putBack.push({ delivery, error, charged: outcome.kind === 'retry' ? outcome.charged : false });
+}
+
+function addUnsendable(delivery: ClaimedDelivery, error: string, written: Settlement): void {
+  written.record.push({ delivery, status: undefined, error, excerpt: undefined, durationMs: 0 });
+  written.bury.push({ delivery, error });
+}
+
+/** A key waits for its retry, behind its dead letter where that is wanted, or for its own rate. */
+function holdAfter(
+  result: Exclude<Result, { kind: 'behind' | 'untouched' }>,
+  nowMs: number,
+): Pick<HoldRequest, 'forMs' | 'reason'> | undefined {
+  const { listener } = result;
+  if (result.kind === 'unsendable') return deadLetterHold(listener);
+  const { outcome, atMs } = result;
+  if (outcome.kind === 'retry') return { forMs: outcome.afterMs, reason: 'retry' };
+  if (outcome.kind === 'pause') return { forMs: outcome.afterMs, reason: 'rate' };
+  const behindDead = outcome.kind === 'dead' ? deadLetterHold(listener) : undefined;
+  return behindDead ?? rateHold(listener, atMs, nowMs);
+}
+
+function deadLetterHold({ onDead }: Listener): Pick<HoldRequest, 'forMs' | 'reason'> | undefined {
+  return onDead === 'hold' ? { forMs: undefined, reason: 'dead-letter' } : undefined;
+}
+
+/** Counted from the answer, not from when it is written down: the request had arrived by then, whatever the way took. */
+function rateHold(
+  { rateLimit }: Listener,
+  atMs: number,
+  nowMs: number,
+): Pick<HoldRequest, 'forMs' | 'reason'> | undefined {
+  if (!rateLimit?.perKey) return undefined;
+  const everyMs = 1000 / rateLimit.perKey.perSecond;
+  return { forMs: Math.max(0, Math.ceil(everyMs - (nowMs - atMs))), reason: 'rate' };
+}

@@ -1,0 +1,16 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import type { ReadModel } from '../contract/read-model.ts';
+import { recruitment } from './recruitment/recruitment.module.ts';
+
+/** The read models of this service: one line each. */
+export const READ_MODELS: readonly ReadModel[] = [
+  // The living example; it can go, with its folder and its journey.
+  recruitment,
+];
+
+@Module({})
+export class ReadModelsModule {
+  static with(readModels: readonly ReadModel[]): DynamicModule {
+    return { module: ReadModelsModule, imports: readModels.map(({ module }) => module) };
+  }
+}

@@ -1,0 +1,90 @@
+import { Controller, Get, Param, Query } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiQuery, ApiTags } from '@nestjs/swagger';
+import { DataSource } from 'typeorm';
+import { Etag } from '../../contract/etag.ts';
+import { Fresh } from '../../contract/fresh.ts';
+import { choiceOf, flagOf } from '../../contract/parameters.ts';
+import { Pending } from '../../contract/pending.ts';
+import { ApiPage, ApiSortedPage } from '../../contract/sorting.ts';
+import { Allow } from '../../http/access.ts';
+import { pageOf, pageRequest } from '../../http/pages.ts';
+import { Problem } from '../../http/problems.ts';
+import { queryOf } from '../../http/query.ts';
+import { CANDIDATE_STATUSES, Candidate } from './candidate.ts';
+import { CandidateStep } from './candidate-step.ts';
+import { CANDIDATE_SORTING, Candidates, CandidateWithHistory } from './candidates.ts';
+
+@ApiTags('recruitment')
+@Controller('v1/candidates')
+export class CandidatesController {
+  private readonly candidates: Candidates;
+
+  constructor(
+    dataSource: DataSource,
+    private readonly pending: Pending,
+  ) {
+    this.candidates = new Candidates(dataSource.manager);
+  }
+
+  @Get()
+  @Allow('read')
+  @Fresh()
+  @Etag()
+  @ApiOperation({ summary: 'Candidates.' })
+  @ApiQuery({ name: 'status', required: false, enum: CANDIDATE_STATUSES })
+  @ApiQuery({ name: 'vacancyId', required: false })
+  @ApiQuery({ name: 'name', required: false, description: 'How the name begins, in capitals or not.' })
+  @ApiSortedPage(Candidate, CANDIDATE_SORTING)
+  list(@Query() given: unknown) {
+    const query = queryOf(given, ['status', 'vacancyId', 'name', 'sort', 'limit', 'cursor']);
+    const { vacancyId, name } = query;
+    const status = choiceOf('status', query.status, CANDIDATE_STATUSES);
+    return this.candidates.list({ status, vacancyId, name }, CANDIDATE_SORTING.request(query));
+  }
+
+  @Get(':id')
+  @Allow('read')
+  @Fresh()
+  @Etag()
+  @ApiOperation({ summary: 'A candidate with the history.' })
+  @ApiQuery({
+    name: 'pending',
+    required: false,
+    enum: ['true', 'false'],
+    description: 'As it will be when the waiting messages of the key (the id) are applied.',
+  })
+  @ApiOkResponse({ type: CandidateWithHistory })
+  async one(@Param('id') id: string, @Query() given: unknown) {
+    const pending = flagOf('pending', queryOf(given, ['pending']).pending);
+    const candidate = pending
+      ? await this.pending.read(id, (manager) => new Candidates(manager).one(id))
+      : await this.candidates.one(id);
+    return candidate ?? unknownCandidate();
+  }
+
+  @Get(':id/history')
+  @Allow('read')
+  @Fresh()
+  @Etag()
+  @ApiOperation({ summary: 'What happened to a candidate, newest first.' })
+  @ApiPage(CandidateStep)
+  async history(@Param('id') id: string, @Query() given: unknown) {
+    const { limit, after } = pageRequest(queryOf(given, ['limit', 'cursor']), isStep);
+    const steps = await this.candidates.steps(id, after, limit + 1);
+    if (steps.length === 0 && after === undefined) unknownCandidate();
+    return pageOf(
+      steps,
+      limit,
+      ({ step }) => step,
+      (step) => step,
+    );
+  }
+}
+
+function isStep(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) > 0 && (value as number) < 2 ** 31;
+}
+
+function unknownCandidate(): never {
+  throw new Problem('not-found', 'No candidate has this id.');
+}

@@ -1,0 +1,62 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { type EntityManager, LessThan } from 'typeorm';
+import { type SortedRequest, Sorting } from '../../contract/sorting.ts';
+import type { Page } from '../../http/pages.ts';
+import { Candidate, type CandidateStatus } from './candidate.ts';
+import { CandidateStep } from './candidate-step.ts';
+
+export class CandidateWithHistory extends Candidate {
+  @ApiProperty({
+    type: [CandidateStep],
+    description: 'The latest 100 steps, oldest first; all of them: `/history`.',
+  })
+  history: CandidateStep[];
+}
+
+export interface CandidateFilter {
+  readonly status?: CandidateStatus | undefined;
+  readonly vacancyId?: string | undefined;
+  /** How the name begins. */
+  readonly name?: string | undefined;
+}
+
+export const CANDIDATE_SORTING = new Sorting({ appliedAt: 'time', name: 'text' }, '-appliedAt');
+type CandidateSort = 'appliedAt' | 'name';
+
+const SHOWN_STEPS = 100;
+
+/** Reads candidates through whatever manager it is given: the pool's, or one that shows what is pending. */
+export class Candidates {
+  constructor(private readonly manager: EntityManager) {}
+
+  list(filter: CandidateFilter, page: SortedRequest<CandidateSort>): Promise<Page<Candidate>> {
+    const builder = this.manager.createQueryBuilder(Candidate, 'candidate');
+    if (filter.status) builder.andWhere('candidate.status = :status', { status: filter.status });
+    if (filter.vacancyId)
+      builder.andWhere('candidate.vacancyId = :vacancyId', { vacancyId: filter.vacancyId });
+    if (filter.name)
+      builder.andWhere('lower(candidate.name) LIKE lower(:begins)', { begins: `${escaped(filter.name)}%` });
+    return CANDIDATE_SORTING.page(builder, page, (candidate) => candidate);
+  }
+
+  async one(id: string): Promise<CandidateWithHistory | undefined> {
+    const candidate = await this.manager.findOneBy(Candidate, { id });
+    if (!candidate) return undefined;
+    const latest = await this.steps(id, undefined, SHOWN_STEPS);
+    return { ...candidate, history: latest.reverse() };
+  }
+
+  /** Newest first. */
+  steps(id: string, before: number | undefined, limit: number): Promise<CandidateStep[]> {
+    return this.manager.find(CandidateStep, {
+      where: { candidateId: id, ...(before === undefined ? {} : { step: LessThan(before) }) },
+      order: { step: 'DESC' },
+      take: limit,
+    });
+  }
+}
+
+/** What LIKE would take for a pattern. */
+function escaped(text: string): string {
+  return text.replace(/[\\%_]/g, '\\$&');
+}

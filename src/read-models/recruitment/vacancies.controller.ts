@@ -1,0 +1,48 @@
+import { Controller, Get, Param, Query } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiQuery, ApiTags } from '@nestjs/swagger';
+import { DataSource } from 'typeorm';
+import { Etag } from '../../contract/etag.ts';
+import { Fresh } from '../../contract/fresh.ts';
+import { choiceOf } from '../../contract/parameters.ts';
+import { ApiSortedPage } from '../../contract/sorting.ts';
+import { Allow } from '../../http/access.ts';
+import { Problem } from '../../http/problems.ts';
+import { queryOf } from '../../http/query.ts';
+import { VACANCY_SORTING, Vacancies, VacancyWithCounts } from './vacancies.ts';
+import { VACANCY_STATUSES } from './vacancy.ts';
+
+@ApiTags('recruitment')
+@Controller('v1/vacancies')
+export class VacanciesController {
+  private readonly vacancies: Vacancies;
+
+  constructor(dataSource: DataSource) {
+    this.vacancies = new Vacancies(dataSource.manager);
+  }
+
+  @Get()
+  @Allow('read')
+  @Fresh()
+  @Etag()
+  @ApiOperation({ summary: 'Vacancies, with how many candidates stand where.' })
+  @ApiQuery({ name: 'status', required: false, enum: VACANCY_STATUSES })
+  @ApiSortedPage(VacancyWithCounts, VACANCY_SORTING)
+  list(@Query() given: unknown) {
+    const query = queryOf(given, ['status', 'sort', 'limit', 'cursor']);
+    const status = choiceOf('status', query.status, VACANCY_STATUSES);
+    return this.vacancies.list(status, VACANCY_SORTING.request(query));
+  }
+
+  @Get(':id')
+  @Allow('read')
+  @Fresh()
+  @Etag()
+  @ApiOperation({ summary: 'A vacancy, with how many candidates stand where.' })
+  @ApiOkResponse({ type: VacancyWithCounts })
+  async one(@Param('id') id: string, @Query() given: unknown) {
+    queryOf(given, []);
+    const vacancy = await this.vacancies.one(id);
+    if (!vacancy) throw new Problem('not-found', 'No vacancy has this id.');
+    return vacancy;
+  }
+}

@@ -1,0 +1,35 @@
+import { ApiKeys1763251200001 } from '../migrations/1763251200001-api-keys.ts';
+import { Inbox1763251200002 } from '../migrations/1763251200002-inbox.ts';
+import { Lanes1763251200003 } from '../migrations/1763251200003-lanes.ts';
+import { Listeners1763251200004 } from '../migrations/1763251200004-listeners.ts';
+import { Outbox1763251200005 } from '../migrations/1763251200005-outbox.ts';
+import { Audit1763251200021 } from '../migrations/1763251200021-audit.ts';
+import { DeadLetters1763251200022 } from '../migrations/1763251200022-dead-letters.ts';
+import { Schedules1763251200023 } from '../migrations/1763251200023-schedules.ts';
+import { Observation1763251200030 } from '../migrations/1763251200030-observation.ts';
+import type { SchemaPart } from './database/data-source-options.ts';
+import { READ_MODELS } from './read-models/read-models.module.ts';
+
+/** Tables of the engine, in the order their migrations run. Read models bring their own. */
+const ENGINE: SchemaPart = {
+  entities: [],
+  migrations: [
+    ApiKeys1763251200001,
+    Inbox1763251200002,
+    Lanes1763251200003,
+    Listeners1763251200004,
+    Outbox1763251200005,
+    Audit1763251200021,
+    DeadLetters1763251200022,
+    Schedules1763251200023,
+    Observation1763251200030,
+  ],
+};
+
+/** The engine's tables and those of its read models. */
+export function schemaOf(readModels: readonly SchemaPart[]): readonly SchemaPart[] {
+  return [ENGINE, ...readModels];
+}
+
+/** The whole schema of this version. */
+export const SCHEMA = schemaOf(READ_MODELS);

@@ -1,0 +1,73 @@
+import { resolve } from 'node:path';
+import { type App, createApp } from './app.ts';
+import type { Settings } from './config/settings.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from './database/embedded/embedded-postgres.ts';
+import { MigrationError, migrate, pendingMigrations } from './database/migrate.ts';
+import { checkServer } from './database/server-check.ts';
+import { SCHEMA } from './schema.ts';
+import type { Log } from './telemetry/logger.ts';
+
+export interface Service {
+  readonly url: string;
+  /** What a person is told of the database: version and where it is, never the password. */
+  readonly database: string;
+  /** Set when the embedded PostgreSQL ends without being asked to. */
+  readonly databaseLost: Promise<unknown> | undefined;
+  stop(): Promise<void>;
+}
+
+/** Database, migrations, application, in this order; a failure undoes what was started before it. */
+export async function startService(settings: Settings, log: Log): Promise<Service> {
+  const embedded = settings.databaseUrl ? undefined : await startEmbedded(settings, log);
+  let app: App | undefined;
+  try {
+    const databaseUrl = settings.databaseUrl ?? embedded!.url;
+    const version = await checkServer(databaseUrl, settings.databaseConnectTimeout);
+    await prepareSchema(databaseUrl, settings, log);
+    app = await createApp(databaseUrl, settings, log);
+    const url = await app.listen();
+    log.info({ event: 'service.started', url, roles: settings.roles, postgres: version }, 'serving');
+    return {
+      url,
+      database: `PostgreSQL ${version}, ${embedded ? `embedded in ${settings.dataDirectory}/` : hostOf(databaseUrl)}`,
+      databaseLost: embedded?.exited,
+      stop: () => stop(app, embedded, log),
+    };
+  } catch (error) {
+    await stop(app, embedded, log);
+    throw error;
+  }
+}
+
+/** Brings the schema up to date, or refuses to run on one that is not. */
+export async function prepareSchema(databaseUrl: string, settings: Settings, log: Log): Promise<void> {
+  if (settings.migrations === 'off') {
+    const pending = await pendingMigrations(databaseUrl, settings, SCHEMA);
+    if (pending.length === 0) return;
+    throw new MigrationError(`the database lacks ${pending.join(', ')}; run "npm run migrate" first`);
+  }
+  const names = await migrate(databaseUrl, settings, SCHEMA);
+  if (names.length) log.info({ event: 'database.migrated', migrations: names }, 'the schema is up to date');
+}
+
+function startEmbedded(settings: Settings, log: Log): Promise<EmbeddedPostgres> {
+  return startEmbeddedPostgres({
+    dataDirectory: resolve(settings.dataDirectory),
+    log: (line) => log.debug({ event: 'database.embedded' }, line),
+  });
+}
+
+/** The application first: what is in flight still needs the database. */
+async function stop(app: App | undefined, embedded: EmbeddedPostgres | undefined, log: Log): Promise<void> {
+  try {
+    await app?.close();
+  } finally {
+    await embedded?.stop();
+  }
+  log.info({ event: 'service.stopped' }, 'stopped');
+}
+
+function hostOf(url: string): string {
+  const { hostname, port, pathname } = new URL(url);
+  return `${hostname}:${port || 5432}${pathname}`;
+}

@@ -1,0 +1,36 @@
+import { type DestinationStream, type Logger, pino } from 'pino';
+import type { Settings } from '../config/settings.ts';
+import { prettyStream } from './pretty-stream.ts';
+import { withoutSecrets, withoutSecretTexts } from './redaction.ts';
+
+export type Log = Logger;
+
+/** Injection token of the Log. */
+export const LOG = Symbol('Log');
+
+/**
+ * One JSON object per line. Every line of ours has a stable `event` (`area.what-happened`), so that a search
+ * or an alert survives a change of the words beside it; none has a secret or a payload in it.
+ */
+export function createLog(
+  settings: Pick<Settings, 'logLevel' | 'logFormat'>,
+  destination: DestinationStream = defaultDestination(settings),
+): Log {
+  return pino(
+    {
+      level: settings.logLevel,
+      base: { service: 'sluice', pid: process.pid },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }), log: withoutSecrets },
+      // Whatever was thrown: `error.message` is where to search.
+      serializers: { error: (error) => (typeof error === 'object' ? error : { message: String(error) }) },
+      hooks: { streamWrite: withoutSecretTexts },
+    },
+    destination,
+  );
+}
+
+function defaultDestination(settings: Pick<Settings, 'logFormat'>): DestinationStream {
+  const pretty = settings.logFormat === 'pretty' || (settings.logFormat === 'auto' && process.stdout.isTTY);
+  return pretty ? prettyStream(process.stdout) : pino.destination({ fd: 1, sync: true });
+}

@@ -1,0 +1,35 @@
+import type { LoggerService } from '@nestjs/common';
+import type { Log } from './logger.ts';
+
+/** What Nest itself has to say, in the form of our own lines; its start-up chatter at `debug`. */
+export class NestLog implements LoggerService {
+  constructor(private readonly target: Log) {}
+
+  log(message: unknown, ...rest: unknown[]): void {
+    this.target.debug({ event: 'nest.log', context: rest.at(-1) }, String(message));
+  }
+
+  warn(message: unknown, ...rest: unknown[]): void {
+    this.target.warn({ event: 'nest.warning', context: rest.at(-1) }, String(message));
+  }
+
+  error(message: unknown, ...rest: unknown[]): void {
+    const error = message instanceof Error ? message : undefined;
+    this.target.error(
+      { event: 'nest.error', context: rest.at(-1), error },
+      error?.message ?? String(message),
+    );
+  }
+
+  fatal(message: unknown, ...rest: unknown[]): void {
+    this.error(message, ...rest);
+  }
+
+  debug(message: unknown, ...rest: unknown[]): void {
+    this.target.trace({ event: 'nest.debug', context: rest.at(-1) }, String(message));
+  }
+
+  verbose(message: unknown, ...rest: unknown[]): void {
+    this.debug(message, ...rest);
+  }
+}

@@ -1,0 +1,26 @@
+/** alarms.one — one replica at a time. */
+export const TAKE_TURN = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('deadLetters.alarms')) AS mine`;
+
+/**
+ * alarms.count — dead letters of each queue that has any, or was reported; never more of one than decide anything.
+ * $1 most
+ */
+export const COUNT_QUEUES = `
+  WITH counted AS (
+    SELECT 'inbox' AS queue, NULL::text AS listener, count(*)::int AS count
+    FROM (SELECT FROM inbox WHERE fingerprint IS NOT NULL LIMIT $1) AS dead
+    UNION ALL
+    SELECT 'outbox/' || listener.name, listener.name, dead.count
+    FROM listener CROSS JOIN LATERAL (
+      SELECT count(*)::int AS count FROM (
+        SELECT FROM outbox WHERE outbox.listener = listener.number AND outbox.fingerprint IS NOT NULL LIMIT $1) AS some_dead
+    ) AS dead
+  )
+  SELECT counted.*, COALESCE(alarm.threshold, 0) AS reported
+  FROM counted LEFT JOIN dead_letter_alarm AS alarm USING (queue)
+  WHERE counted.count > 0 OR alarm.threshold > 0`;
+
+/** $1 queue, $2 threshold; 0: none */
+export const SET_REPORTED = `
+  INSERT INTO dead_letter_alarm (queue, threshold) VALUES ($1, $2)
+  ON CONFLICT (queue) DO UPDATE SET threshold = EXCLUDED.threshold`;

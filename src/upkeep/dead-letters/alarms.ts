@@ -1,0 +1,77 @@
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Loop, Next } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Database } from '../../database/database.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { Alerts } from '../../telemetry/alerts.ts';
+import { COUNT_QUEUES, SET_REPORTED, TAKE_TURN } from './alarms.sql.ts';
+
+const EVERY_MS = 2_000;
+
+interface QueueCount {
+  readonly queue: string;
+  readonly listener: string | null;
+  readonly count: number;
+  /** The threshold of the last alert; 0: none since there were fewer. */
+  readonly reported: number;
+}
+
+/** E6: an alert each time a queue comes to have as many dead letters as a threshold says. */
+@Injectable()
+export class DeadLetterAlarms implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly loop: Loop;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly database: Database,
+    private readonly alerts: Alerts,
+    loops: Loops,
+  ) {
+    this.loop = loops.create('dead-letter-alarms', EVERY_MS, () => this.pass());
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.settings.roles.includes('upkeep')) this.loop.start();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  private async pass(): Promise<Next> {
+    await this.database.transaction(async (tx) => {
+      const [turn] = await tx.query<{ mine: boolean }>(TAKE_TURN);
+      if (!turn?.mine) return;
+      const most = Math.max(...this.settings.deadLetterAlerts.flatMap(({ thresholds }) => thresholds));
+      for (const row of await tx.query<QueueCount>(COUNT_QUEUES, [most])) await this.report(row, tx);
+    });
+    return 'idle';
+  }
+
+  /** The alert first: should this replica die in between, it is raised twice rather than never. */
+  private async report({ queue, listener, count, reported }: QueueCount, tx: Transaction): Promise<void> {
+    const reached = this.thresholdsOf(listener ?? 'inbox').findLast((threshold) => threshold <= count) ?? 0;
+    if (reached === reported) return;
+    if (reached > reported) {
+      const where = listener === null ? { stage: 'inbox' } : { stage: 'outbox', listener };
+      await this.alerts.raise({
+        name: 'dead-letters',
+        key: queue,
+        details: { ...where, threshold: reached, atLeast: count },
+      });
+    }
+    await tx.execute(SET_REPORTED, [queue, reached]);
+  }
+
+  private thresholdsOf(queue: string): readonly number[] {
+    const { deadLetterAlerts } = this.settings;
+    const own = deadLetterAlerts.find((one) => one.queue === queue);
+    return (own ?? deadLetterAlerts.find((one) => one.queue === undefined))?.thresholds ?? [];
+  }
+}

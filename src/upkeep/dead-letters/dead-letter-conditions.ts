@@ -1,0 +1,37 @@
+import { INBOX_LANES } from '../../inbox/new-message.ts';
+import { laneOf } from '../../lanes/lane-of.ts';
+import { likeOf } from '../../listeners/type-patterns.ts';
+import { type DeadLetterFilter, STAGES, type Stage } from './dead-letter-filter.ts';
+
+/** Where the dead letters of a stage are found: `inbox` is their message in both. */
+const FROM = {
+  inbox: 'FROM inbox',
+  outbox: `FROM outbox JOIN inbox ON inbox.position = outbox.message JOIN listener ON listener.number = outbox.listener`,
+} as const;
+
+/** The dead letters that a filter means, as the FROM and WHERE of a query; its values are added to those there are. */
+export function deadLettersOf(stage: Stage, filter: DeadLetterFilter, values: unknown[]): string {
+  const conditions = [`${stage}.fingerprint IS NOT NULL`];
+  const add = (value: unknown, condition: (parameter: string) => string) => {
+    if (value !== undefined) conditions.push(condition(`$${values.push(value)}`));
+  };
+  const { listener, type, key, error, since } = filter;
+  add(listener, (name) => `outbox.listener = (SELECT number FROM listener WHERE name = ${name})`);
+  add(type && likeOf(type), (pattern) => `inbox.type LIKE ${pattern}`);
+  add(key, (text) => `inbox.key = ${text}`);
+  // The index over dead letters of a key begins with its lane; the one over all messages of it may be long.
+  if (stage === 'inbox' && key !== undefined) conditions.push(`inbox.lane = ${laneOf(key, INBOX_LANES)}`);
+  add(
+    error,
+    (text) =>
+      `(strpos(lower(${stage}.error), lower(${text}::text)) > 0 OR ${stage}.fingerprint = ${text}::text)`,
+  );
+  add(since, (time) => `${stage}.lapsed_at >= ${time}::timestamptz`);
+  return `${FROM[stage]} WHERE ${conditions.join(' AND ')}`;
+}
+
+/** Where a filter has to look. */
+export function stagesOf({ stage, listener }: DeadLetterFilter): readonly Stage[] {
+  if (listener !== undefined) return ['outbox'];
+  return stage ? [stage] : STAGES;
+}

@@ -1,0 +1,67 @@
+import { ApiPropertyOptional } from '@nestjs/swagger';
+import { IsIn, IsOptional, IsString, Length } from 'class-validator';
+import { Problem } from '../../http/problems.ts';
+import { utcOf } from '../../http/time.ts';
+
+export const STAGES = ['inbox', 'outbox'] as const;
+export type Stage = (typeof STAGES)[number];
+
+/** Which dead letters are meant; an empty one means all of them. The same in a query and in a body. */
+export class DeadLetterFilter {
+  @ApiPropertyOptional({ enum: STAGES })
+  @IsOptional()
+  @IsIn(STAGES)
+  stage?: Stage;
+
+  @ApiPropertyOptional({ description: 'Deliveries to this listener.' })
+  @IsOptional()
+  @IsString()
+  @Length(1, 63)
+  listener?: string;
+
+  @ApiPropertyOptional({ description: 'A type, or a pattern with `*`.', example: 'urn:ekp:events/*' })
+  @IsOptional()
+  @IsString()
+  @Length(1, 200)
+  type?: string;
+
+  @ApiPropertyOptional({ description: 'The key of the message.' })
+  @IsOptional()
+  @IsString()
+  @Length(1, 256)
+  key?: string;
+
+  @ApiPropertyOptional({ description: 'A part of the error, or a fingerprint.' })
+  @IsOptional()
+  @IsString()
+  @Length(1, 1_000)
+  error?: string;
+
+  @ApiPropertyOptional({ format: 'date-time', description: 'Dead since this time or later.' })
+  @IsOptional()
+  @IsString()
+  since?: string;
+}
+
+export const FILTER_NAMES = ['stage', 'listener', 'type', 'key', 'error', 'since'] as const;
+
+/** What the rules of single fields cannot say; answers with the filter as it is applied. `at` points at the filter. */
+export function checkedFilter(filter: DeadLetterFilter, at = ''): DeadLetterFilter {
+  const { stage, listener, type, key, error, since } = filter;
+  if (listener !== undefined && stage === 'inbox')
+    throw refusal(`${at}/listener`, 'is for the stage outbox: messages of the inbox have no listener');
+  const time = since === undefined ? undefined : utcOf(since);
+  if (since !== undefined && time === undefined)
+    throw refusal(`${at}/since`, 'must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z');
+  return definedOf({ stage, listener, type, key, error, since: time });
+}
+
+function refusal(pointer: string, detail: string): Problem {
+  return new Problem('invalid', `${pointer} ${detail}.`, { errors: [{ pointer, detail }] });
+}
+
+function definedOf(filter: { [K in keyof DeadLetterFilter]: DeadLetterFilter[K] | undefined }) {
+  return Object.fromEntries(
+    Object.entries(filter).filter(([, value]) => value !== undefined),
+  ) as DeadLetterFilter;
+}

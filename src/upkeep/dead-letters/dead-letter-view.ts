@@ -1,0 +1,29 @@
+import type { DeadLetterRow, FoundRow } from './dead-letters-store.ts';
+
+/** A dead letter as the API shows it. */
+export function deadLetterView(row: DeadLetterRow) {
+  return {
+    id: row.id,
+    stage: row.stage,
+    ...(row.listener === null ? {} : { listener: row.listener }),
+    message: row.message,
+    source: row.source,
+    type: row.type,
+    key: row.key,
+    attempt: row.attempt,
+    error: row.error,
+    fingerprint: row.fingerprint,
+    occurredAt: row.occurred_at,
+    receivedAt: row.received_at,
+    diedAt: row.lapsed_at,
+    /** Counted up to 100. */
+    waiting: row.waiting,
+  };
+}
+
+/** The payload goes out as the text it came in as. */
+export function deadLetterJson(row: FoundRow): string {
+  const { headers, attempts } = row;
+  const rest = JSON.stringify({ ...deadLetterView(row), headers: headers ?? {}, attempts });
+  return `${rest.slice(0, -1)},"payload":${row.payload}}`;
+}

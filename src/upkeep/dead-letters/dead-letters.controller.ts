@@ -1,0 +1,296 @@
+import { Body, Controller, Delete, Get, HttpCode, Param, Post, Req, Res } from '@nestjs/common';
+import {
+  ApiBody,
+  ApiOperation,
+  ApiProperty,
+  ApiPropertyOptional,
+  ApiQuery,
+  ApiResponse,
+  ApiTags,
+} from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import {
+  IsBoolean,
+  IsDefined,
+  IsObject,
+  IsOptional,
+  IsString,
+  Length,
+  ValidateNested,
+} from 'class-validator';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Allow } from '../../http/access.ts';
+import { pageOf, pageRequest } from '../../http/pages.ts';
+import { Problem } from '../../http/problems.ts';
+import { queryOf } from '../../http/query.ts';
+import { validated, validBody } from '../../http/valid-body.ts';
+import { checkedFilter, DeadLetterFilter, FILTER_NAMES, STAGES, type Stage } from './dead-letter-filter.ts';
+import { deadLetterJson, deadLetterView } from './dead-letter-view.ts';
+import { type DeadLetterCursor, DeadLettersStore, type FoundRow } from './dead-letters-store.ts';
+import { type RulingKind, rulingView } from './ruling.ts';
+import { NotDead, RulingStore } from './ruling-store.ts';
+import { Rulings } from './rulings.ts';
+
+const LONGEST_REASON = 500;
+
+export class Reason {
+  @ApiPropertyOptional({ example: 'the vacancy was closed by hand' })
+  @IsOptional()
+  @IsString()
+  @Length(1, LONGEST_REASON)
+  reason?: string;
+}
+
+export class RuleOnMany extends Reason {
+  @ApiProperty({ type: () => DeadLetterFilter, description: 'Which ones; `{}` means all.' })
+  @IsDefined()
+  @IsObject()
+  @ValidateNested()
+  @Type(() => DeadLetterFilter)
+  filter: DeadLetterFilter;
+
+  @ApiPropertyOptional({ description: 'Only count them.' })
+  @IsOptional()
+  @IsBoolean()
+  dryRun?: boolean;
+}
+
+@ApiTags('dead letters')
+@Controller('v1/dead-letters')
+export class DeadLettersController {
+  constructor(
+    private readonly deadLetters: DeadLettersStore,
+    private readonly rulings: Rulings,
+    private readonly rulingStore: RulingStore,
+  ) {}
+
+  @Get()
+  @Allow('read')
+  @ApiOperation({ summary: 'Dead letters of both stages, the last to die first.' })
+  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
+  @ApiQuery({ name: 'listener', required: false })
+  @ApiQuery({ name: 'type', required: false, description: 'A type, or a pattern with `*`.' })
+  @ApiQuery({ name: 'key', required: false })
+  @ApiQuery({ name: 'error', required: false, description: 'A part of the error, or a fingerprint.' })
+  @ApiQuery({ name: 'since', required: false, description: 'Dead since this time or later; RFC 3339.' })
+  @ApiQuery({ name: 'limit', required: false })
+  @ApiQuery({ name: 'cursor', required: false })
+  async list(@Req() request: FastifyRequest) {
+    const query = queryOf(request.query, [...FILTER_NAMES, 'limit', 'cursor']);
+    const page = pageRequest(query, isCursor);
+    const rows = await this.deadLetters.list(await this.filterOf(query), page.after, page.limit + 1);
+    return pageOf(
+      rows,
+      page.limit,
+      ({ micros, stage, position }) => [micros, stage, position],
+      deadLetterView,
+    );
+  }
+
+  @Get('groups')
+  @Allow('read')
+  @ApiOperation({
+    summary:
+      'Dead letters by what their errors have in common, per stage and listener; the largest group first.',
+  })
+  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
+  @ApiQuery({ name: 'listener', required: false })
+  @ApiQuery({ name: 'type', required: false })
+  @ApiQuery({ name: 'key', required: false })
+  @ApiQuery({ name: 'error', required: false })
+  @ApiQuery({ name: 'since', required: false })
+  @ApiQuery({ name: 'limit', required: false })
+  async groups(@Req() request: FastifyRequest) {
+    const query = queryOf(request.query, [...FILTER_NAMES, 'limit']);
+    const { limit } = pageRequest({ limit: query.limit }, (_): _ is never => false);
+    const rows = await this.deadLetters.groups(await this.filterOf(query), limit);
+    const items = rows.map(({ listener, ...group }) => ({
+      ...group,
+      ...(listener === null ? {} : { listener }),
+    }));
+    return { items, next: null };
+  }
+
+  @Post('revive')
+  @HttpCode(202)
+  @Allow('admin')
+  @ApiOperation({ summary: 'Let all dead letters that a filter means run again, in order per key.' })
+  @ApiResponse({ status: 202, description: 'How many match; `location` shows the progress.' })
+  @ApiResponse({ status: 200, description: 'With `dryRun`: how many match.' })
+  reviveMany(
+    @Body(validBody(RuleOnMany)) body: RuleOnMany,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    return this.ruleOnMany('revive', body, request, reply);
+  }
+
+  @Post('discard')
+  @HttpCode(202)
+  @Allow('admin')
+  @ApiOperation({ summary: 'Discard all dead letters that a filter means, with a reason; their keys go on.' })
+  @ApiResponse({ status: 202, description: 'How many match; `location` shows the progress.' })
+  @ApiResponse({ status: 200, description: 'With `dryRun`: how many match.' })
+  discardMany(
+    @Body(validBody(RuleOnMany)) body: RuleOnMany,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    if (body.reason === undefined && !body.dryRun)
+      throw new Problem('invalid', '/reason is required to discard many.', {
+        errors: [{ pointer: '/reason', detail: 'is required' }],
+      });
+    return this.ruleOnMany('discard', body, request, reply);
+  }
+
+  @Get('rulings/:id')
+  @Allow('read')
+  @ApiOperation({ summary: 'How far the revival or the discarding of many is.' })
+  async progress(@Param('id') id: string) {
+    const row = /^\d{1,15}$/.test(id) ? await this.rulingStore.progress(Number(id)) : undefined;
+    if (!row) throw new Problem('not-found', 'There is no such ruling.');
+    return rulingView(row);
+  }
+
+  @Get(':id')
+  @Allow('read')
+  @ApiOperation({
+    summary: 'A dead letter with its payload and attempts; by the id of the message, or of the delivery.',
+  })
+  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
+  @ApiQuery({ name: 'source', required: false, description: 'Where several sources used the same id.' })
+  async one(
+    @Param('id') id: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const query = queryOf(request.query, ['stage', 'source']);
+    const row = await this.find(id, query);
+    void reply.type('application/json; charset=utf-8').send(deadLetterJson(row));
+  }
+
+  @Post(':id/revive')
+  @HttpCode(200)
+  @Allow('admin')
+  @ApiOperation({
+    summary: 'Let a dead letter run again, with fresh attempts, before what waits behind it.',
+  })
+  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
+  @ApiQuery({ name: 'source', required: false })
+  @ApiBody({ type: Reason, required: false })
+  @ApiResponse({ status: 200, description: 'It waits for its turn.' })
+  @ApiResponse({ status: 409, description: 'It is no dead letter any more.' })
+  async revive(@Param('id') id: string, @Body() body: unknown, @Req() request: FastifyRequest) {
+    const query = queryOf(request.query, ['stage', 'source']);
+    const { reason } = await validated(Reason, body ?? {});
+    const { stage } = await this.ruleOnOne('revive', id, query, reason, request);
+    return { id, stage, status: 'held' };
+  }
+
+  @Delete(':id')
+  @HttpCode(204)
+  @Allow('admin')
+  @ApiOperation({ summary: 'Discard a dead letter: it stays on record, and its key goes on without it.' })
+  @ApiQuery({ name: 'reason', required: false, description: 'Or in the body; kept on record.' })
+  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
+  @ApiQuery({ name: 'source', required: false })
+  @ApiBody({ type: Reason, required: false })
+  @ApiResponse({ status: 204, description: 'Discarded.' })
+  @ApiResponse({ status: 409, description: 'It is no dead letter any more.' })
+  async discard(
+    @Param('id') id: string,
+    @Body() body: unknown,
+    @Req() request: FastifyRequest,
+  ): Promise<void> {
+    const query = queryOf(request.query, ['reason', 'stage', 'source']);
+    const inQuery = query.reason === undefined ? {} : { reason: query.reason };
+    const { reason } = await validated(Reason, { ...inQuery, ...((body as object) ?? {}) });
+    await this.ruleOnOne('discard', id, query, reason, request);
+  }
+
+  private async ruleOnOne(
+    kind: RulingKind,
+    id: string,
+    query: { stage: string | undefined; source: string | undefined },
+    reason: string | undefined,
+    { caller }: FastifyRequest,
+  ): Promise<FoundRow> {
+    const row = await this.find(id, query);
+    try {
+      await this.rulings.one(row, { kind, reason, by: caller.name });
+    } catch (error) {
+      if (error instanceof NotDead) throw notDead('changed by somebody else just now');
+      throw error;
+    }
+    return row;
+  }
+
+  private async ruleOnMany(
+    kind: RulingKind,
+    { filter: given, reason, dryRun }: RuleOnMany,
+    { caller }: FastifyRequest,
+    reply: FastifyReply,
+  ) {
+    const filter = await this.known(checkedFilter(given, '/filter'), '/filter');
+    if (dryRun) {
+      void reply.code(200);
+      return { matched: await this.deadLetters.count(filter), dryRun: true };
+    }
+    const { id, matched } = await this.rulings.many(filter, { kind, reason, by: caller.name });
+    return { id: String(id), matched, location: `/v1/dead-letters/rulings/${id}` };
+  }
+
+  /** The one dead letter of this id; several sources, and both stages, may have used it. */
+  private async find(
+    id: string,
+    { stage, source }: { stage: string | undefined; source: string | undefined },
+  ): Promise<FoundRow> {
+    const rows = id.includes('\u0000') ? [] : await this.deadLetters.find(id, stageOf(stage), source);
+    const dead = rows.filter(({ status }) => status === 'dead');
+    if (dead.length === 1) return dead[0]!;
+    if (rows.length === 0) throw new Problem('not-found', 'No dead letter has this id.');
+    if (dead.length === 0) throw notDead(rows.map(({ status }) => status).join(', '));
+    const places = dead.map((row) => `stage=${row.stage}&source=${row.source}`).join(', ');
+    throw new Problem('conflict', `Several dead letters have this id; add one of: ${places}`);
+  }
+
+  private async filterOf(query: { readonly [K in (typeof FILTER_NAMES)[number]]: string | undefined }) {
+    const given = FILTER_NAMES.filter((name) => query[name] !== undefined);
+    const filter = await validated(
+      DeadLetterFilter,
+      Object.fromEntries(given.map((name) => [name, query[name]])),
+    );
+    return this.known(checkedFilter(filter), '');
+  }
+
+  /** A listener that never was is a slip of the pen, not an empty list. */
+  private async known(filter: DeadLetterFilter, at: string): Promise<DeadLetterFilter> {
+    const { listener } = filter;
+    if (listener === undefined || (await this.deadLetters.listenerExists(listener))) return filter;
+    const detail = `names no listener: "${listener}"`;
+    throw new Problem('invalid', `${at}/listener ${detail}.`, {
+      errors: [{ pointer: `${at}/listener`, detail }],
+    });
+  }
+}
+
+function notDead(status: string): Problem {
+  return new Problem('conflict', `It is no dead letter any more (${status}).`);
+}
+
+function stageOf(text: string | undefined): Stage | undefined {
+  const stage = STAGES.find((one) => one === text);
+  if (text !== undefined && stage === undefined)
+    throw new Problem('invalid', `stage must be one of ${STAGES.join(', ')}.`);
+  return stage;
+}
+
+function isCursor(value: unknown): value is DeadLetterCursor {
+  return (
+    Array.isArray(value) &&
+    value.length === 3 &&
+    Number.isSafeInteger(value[0]) &&
+    STAGES.includes(value[1]) &&
+    Number.isSafeInteger(value[2])
+  );
+}

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
+import type { DeadLetterFilter } from './dead-letter-filter.ts';
+import { groupDeadLetters, listDeadLetters } from './dead-letters.sql.ts';
+import { PLANS } from './plans.ts';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  await database.query(`
+    INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at, lapsed_at, error)
+    SELECT n::text, 's', 't', 'k' || n % 100, n % 256, 'null', CASE WHEN n % 1000 = 0 THEN 'dead' ELSE 'superseded' END,
+           now(), now() - n * interval '1 second', 'error ' || n
+    FROM generate_series(1, 20000) AS n`);
+  await database.query(`
+    INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, lapsed_at, error)
+    SELECT 1, 256, position, key, 1, CASE WHEN status = 'dead' THEN 'dead' ELSE 'discarded' END, now(), lapsed_at, error
+    FROM inbox`);
+});
+afterAll(() => database.drop());
+
+const parts = (filter: DeadLetterFilter, values: unknown[]) =>
+  stagesOf(filter).map((stage) => ({ stage, from: deadLettersOf(stage, filter, values) }));
+
+async function planOf(sql: string, values: unknown[]): Promise<string> {
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  try {
+    await client.query(`BEGIN; ${PLANS}`);
+    const { rows } = await client.query(`EXPLAIN (COSTS OFF) ${sql}`, values);
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  } finally {
+    await client.end();
+  }
+}
+
+describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) => {
+  beforeAll(async () => {
+    if (state === 'analysed') await database.query('ANALYZE inbox, outbox');
+  });
+
+  it.each<DeadLetterFilter>([
+    {},
+    { stage: 'inbox' },
+    { stage: 'inbox', key: 'k1' },
+    { error: 'error 7', type: 'x*' },
+  ])('listing %j reads dead letters, not all that ever ended', async (filter) => {
+    const values: unknown[] = [51, null, null, null];
+    const plan = await planOf(listDeadLetters(parts(filter, values)), values);
+    expect(plan).not.toMatch(/Seq Scan on (inbox|outbox)/);
+    expect(plan).toMatch(/inbox_dead/);
+  });
+
+  it('neither does grouping them', async () => {
+    const values: unknown[] = [50];
+    const plan = await planOf(groupDeadLetters(parts({}, values)), values);
+    expect(plan).toMatch(/inbox_dead/);
+    expect(plan).toMatch(/outbox_(dead|dead_key|dead_listener)\b/);
+    expect(plan).not.toMatch(/Seq Scan on (inbox|outbox)/);
+  });
+});

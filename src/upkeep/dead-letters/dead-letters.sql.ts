@@ -1,0 +1,81 @@
+import type { Stage } from './dead-letter-filter.ts';
+
+/** Counting what waits behind a dead letter ends here. */
+export const MOST_WAITING = 100;
+
+const OF_STAGE = {
+  inbox: `'inbox' AS stage, inbox.id, NULL::text AS listener, inbox.received_at AS created_at`,
+  outbox: `'outbox' AS stage, outbox.id::text AS id, listener.name AS listener, outbox.created_at`,
+} as const;
+
+const SHOWN = (stage: Stage) => `
+  ${OF_STAGE[stage]}, ${stage}.position, ${stage}.lane, ${stage}.key AS order_key, ${stage}.status, ${stage}.attempt,
+  ${stage}.error, ${stage}.fingerprint, ${stage}.lapsed_at, inbox.id AS message, inbox.source, inbox.type, inbox.key,
+  inbox.occurred_at, inbox.received_at,
+  (extract(epoch FROM ${stage}.lapsed_at) * 1000000)::bigint AS micros`;
+
+/** Lanes of the two stages have the same numbers: only those of its own stage stand behind it. */
+const BEHIND = (table: Stage) => `
+  SELECT FROM ${table} AS behind
+  WHERE page.stage = '${table}' AND behind.lane = page.lane AND behind.key = page.order_key AND behind.settled_at IS NULL AND behind.waits = 'held'
+  LIMIT ${MOST_WAITING}`;
+
+const WAITING = `(SELECT count(*)::int FROM ((${BEHIND('inbox')}) UNION ALL (${BEHIND('outbox')})) AS those)`;
+
+/**
+ * deadLetters.list — the last to die first, each with how many wait behind it, counted up to ${MOST_WAITING}.
+ * `parts` are FROM and WHERE per stage, $1 limit, $2 micros, $3 stage, $4 position of the last one seen
+ */
+export function listDeadLetters(parts: readonly { stage: Stage; from: string }[]): string {
+  const selects = parts.map(
+    ({ stage, from }) => `
+      (SELECT ${SHOWN(stage)} ${from}
+         AND ($2::bigint IS NULL
+              OR (${stage}.lapsed_at, '${stage}'::text, ${stage}.position)
+                 < (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::text, $4::bigint))
+       ORDER BY ${stage}.lapsed_at DESC, ${stage}.position DESC LIMIT $1)`,
+  );
+  return `
+    SELECT page.*, ${WAITING} AS waiting
+    FROM (SELECT * FROM (${selects.join(' UNION ALL ')}) AS all_stages
+          ORDER BY lapsed_at DESC, stage DESC, position DESC LIMIT $1) AS page
+    ORDER BY lapsed_at DESC, stage DESC, position DESC`;
+}
+
+/** deadLetters.groups — by stage, listener and fingerprint; the largest first. $1 most */
+export function groupDeadLetters(parts: readonly { stage: Stage; from: string }[]): string {
+  const selects = parts.map(({ stage, from }) => `SELECT ${SHOWN(stage)} ${from}`);
+  return `
+    SELECT stage, listener, fingerprint, count(*)::int AS count, min(lapsed_at) AS first, max(lapsed_at) AS last,
+           (array_agg(json_build_object('id', id, 'type', type, 'key', key, 'error', error) ORDER BY lapsed_at DESC))[1] AS example
+    FROM (${selects.join(' UNION ALL ')}) AS dead
+    GROUP BY stage, listener, fingerprint ORDER BY count DESC, stage, listener, fingerprint LIMIT $1`;
+}
+
+/** deadLetters.count — of one stage. */
+export function countDeadLetters(from: string): string {
+  return `SELECT count(*)::int AS count ${from}`;
+}
+
+/**
+ * deadLetters.find — whatever has this id and is, or may have been, a dead letter: a message by its id, a delivery by its
+ * own. $1 id, $2 the id where it is a uuid, $3 stage or null, $4 source or null
+ */
+export const FIND = `
+  SELECT page.*, ${WAITING} AS waiting
+  FROM (
+    SELECT ${SHOWN('inbox')}, inbox.payload::text AS payload, inbox.headers, '[]'::json AS attempts FROM inbox
+    WHERE inbox.id = $1 AND ($3::text IS NULL OR $3 = 'inbox') AND ($4::text IS NULL OR inbox.source = $4)
+    UNION ALL
+    SELECT ${SHOWN('outbox')}, inbox.payload::text, inbox.headers,
+           COALESCE((SELECT json_agg(json_build_object('at', attempt.at, 'attempt', attempt.attempt, 'status', attempt.status,
+                                                       'error', attempt.error, 'durationMs', attempt.duration_ms,
+                                                       'excerpt', attempt.excerpt) ORDER BY attempt.at)
+                     FROM attempt WHERE attempt.delivery = outbox.position), '[]')
+    FROM outbox JOIN inbox ON inbox.position = outbox.message JOIN listener ON listener.number = outbox.listener
+    WHERE outbox.id = $2::uuid AND (outbox.lapsed_at IS NOT NULL OR outbox.ruling IS NOT NULL)
+      AND ($3::text IS NULL OR $3 = 'outbox') AND ($4::text IS NULL OR inbox.source = $4)
+  ) AS page
+  LIMIT 20`;
+
+export const LISTENER_THERE = 'SELECT FROM listener WHERE name = $1';

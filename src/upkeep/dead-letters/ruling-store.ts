@@ -1,0 +1,120 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../../database/database.ts';
+import { Reads } from '../../database/reads.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { AuditLog } from '../../http/audit/audit-log.ts';
+import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
+import type { DeadLetterFilter, Stage } from './dead-letter-filter.ts';
+import type { DeadLetterRow } from './dead-letters-store.ts';
+import { PLANS } from './plans.ts';
+import type { RulingKind, RulingProgress, RulingRequest, Step } from './ruling.ts';
+import {
+  ADD_ITEM,
+  applyRuling,
+  IN_FLIGHT,
+  INSERT_RULING,
+  LOCK_LANE,
+  MARK_DONE,
+  matchDeadLetters,
+  NEXT_LANE,
+  PROGRESS,
+  SET_MATCHED,
+  TAKE_RULING,
+  UNDONE,
+} from './rulings.sql.ts';
+
+/** Undoes a ruling about one that is no dead letter any more. */
+export class NotDead extends Error {}
+
+@Injectable()
+export class RulingStore {
+  constructor(
+    private readonly database: Database,
+    private readonly reads: Reads,
+    private readonly audit: AuditLog,
+  ) {}
+
+  /** Whom the filter means now is written down; it does not grow while the ruling is carried out. */
+  create(filter: DeadLetterFilter, request: RulingRequest): Promise<{ id: number; matched: number }> {
+    return this.database.transaction(async (tx) => {
+      void tx.query(PLANS);
+      const id = await this.insert(filter, request, tx);
+      let matched = 0;
+      for (const stage of stagesOf(filter)) {
+        const values: unknown[] = [id];
+        matched += await tx.execute(matchDeadLetters(stage, deadLettersOf(stage, filter, values)), values);
+      }
+      await this.record(id, { filter, count: matched }, request, tx);
+      return { id, matched };
+    });
+  }
+
+  /** One, at once. Throws NotDead. */
+  one({ stage, id, lane, order_key, position }: DeadLetterRow, request: RulingRequest): Promise<void> {
+    return this.database.transaction(async (tx) => {
+      const ruling = await this.insert({ id }, request, tx);
+      await tx.execute(ADD_ITEM, [ruling, stage, lane, order_key, position]);
+      await this.record(ruling, { target: id, count: 1 }, request, tx);
+      const changed = await this.apply(tx, ruling, request.kind, { stage, lane }, 1);
+      if (changed === 0) throw new NotDead();
+      await tx.execute(MARK_DONE, [ruling]);
+    });
+  }
+
+  async progress(id: number): Promise<RulingProgress | undefined> {
+    const [row] = await this.reads.query<RulingProgress>(PROGRESS, [id]);
+    return row;
+  }
+
+  async undone(): Promise<number[]> {
+    const rows = await this.database.query<{ id: number }>(UNDONE);
+    return rows.map(({ id }) => id);
+  }
+
+  /** One step of a ruling; undefined: another replica is at it. */
+  step(ruling: number, mostKeys: number, mostInFlight: number): Promise<Step | undefined> {
+    return this.database.transaction(async (tx) => {
+      const [taken] = await tx.query<{ kind: RulingKind }>(TAKE_RULING, [ruling]);
+      if (!taken) return undefined;
+      const [count] = await tx.query<{ waiting: number }>(IN_FLIGHT, [ruling, mostInFlight]);
+      if (count!.waiting >= mostInFlight) return { kind: 'full' };
+      const [next] = await tx.query<{ stage: Stage; lane: number }>(NEXT_LANE, [ruling]);
+      if (!next) {
+        await tx.execute(MARK_DONE, [ruling]);
+        return { kind: 'done' };
+      }
+      const changed = await this.apply(tx, ruling, taken.kind, next, mostKeys);
+      return { kind: 'applied', ruling: taken.kind, ...next, changed };
+    });
+  }
+
+  private async insert(filter: unknown, request: RulingRequest, tx: Transaction): Promise<number> {
+    const { kind, reason, by } = request;
+    const values = [kind, JSON.stringify(filter), reason ?? null, by];
+    const [row] = await tx.query<{ id: number }>(INSERT_RULING, values);
+    return row!.id;
+  }
+
+  private async record(
+    ruling: number,
+    what: { target?: string; filter?: unknown; count: number },
+    { kind, by, reason }: RulingRequest,
+    tx: Transaction,
+  ): Promise<void> {
+    await tx.execute(SET_MATCHED, [ruling, what.count]);
+    await this.audit.record({ by, action: `dead-letters.${kind}`, reason, ...what }, tx);
+  }
+
+  private async apply(
+    tx: Transaction,
+    ruling: number,
+    kind: RulingKind,
+    { stage, lane }: { stage: Stage; lane: number },
+    mostKeys: number,
+  ): Promise<number> {
+    await Promise.all([tx.query(PLANS), tx.query(LOCK_LANE, [stage, lane])]);
+    // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
+    const [row] = await tx.query<{ changed: number }>(applyRuling(stage, kind), [ruling, lane, mostKeys]);
+    return row!.changed;
+  }
+}

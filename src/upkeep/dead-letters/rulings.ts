@@ -1,0 +1,100 @@
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Loop, Next } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Wakeups } from '../../lanes/wakeups.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import { Metrics } from '../../telemetry/metrics.ts';
+import { type DeadLetterFilter, STAGES, type Stage } from './dead-letter-filter.ts';
+import type { DeadLetterRow } from './dead-letters-store.ts';
+import type { RulingKind, RulingRequest, Step } from './ruling.ts';
+import { RulingStore } from './ruling-store.ts';
+
+const KEYS_PER_STEP = 100;
+/** Of one ruling; beyond, it waits until they are handled. All dead letters of a key are revived together. */
+const MOST_IN_FLIGHT = 500;
+const POLL_MS = 500;
+const FULL_MS = 50;
+
+/** Carries out what operators decide about dead letters: one at once, many a few keys at a time. */
+@Injectable()
+export class Rulings implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly loop: Loop;
+  private readonly counts;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly store: RulingStore,
+    private readonly wakeups: Wakeups,
+    loops: Loops,
+    metrics: Metrics,
+  ) {
+    this.loop = loops.create('rulings', POLL_MS, () => this.pass());
+    this.counts = {
+      revive: metrics.counter({
+        name: 'dead_letters_revived_total',
+        help: 'Dead letters that operators let run again.',
+        labelNames: ['stage'],
+      }),
+      discard: metrics.counter({
+        name: 'dead_letters_discarded_total',
+        help: 'Dead letters that operators discarded.',
+        labelNames: ['stage'],
+      }),
+    };
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.settings.roles.includes('upkeep')) this.loop.start();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** Throws NotDead. */
+  async one(row: DeadLetterRow, request: RulingRequest): Promise<void> {
+    await this.store.one(row, request);
+    const { stage, lane, id } = row;
+    this.report(request, { stage, id, matched: 1 });
+    this.count(request.kind, stage, 1);
+    this.wakeups.written(stage, new Set([lane]));
+  }
+
+  async many(filter: DeadLetterFilter, request: RulingRequest): Promise<{ id: number; matched: number }> {
+    const created = await this.store.create(filter, request);
+    this.report(request, { filter, matched: created.matched });
+    this.loop.wake();
+    return created;
+  }
+
+  /** A step of each: one whose listener is down has enough on its way, and the others go on. */
+  private async pass(): Promise<Next> {
+    const written: Record<Stage, Set<number>> = { inbox: new Set(), outbox: new Set() };
+    const steps: (Step | undefined)[] = [];
+    for (const ruling of await this.store.undone()) {
+      const step = await this.store.step(ruling, KEYS_PER_STEP, MOST_IN_FLIGHT);
+      steps.push(step);
+      if (step?.kind !== 'applied') continue;
+      this.count(step.ruling, step.stage, step.changed);
+      written[step.stage].add(step.lane);
+    }
+    for (const stage of STAGES) if (written[stage].size) this.wakeups.written(stage, written[stage]);
+    if (steps.some((step) => step?.kind === 'applied')) return 'again';
+    return steps.some((step) => step?.kind === 'full') ? { afterMs: FULL_MS } : 'idle';
+  }
+
+  private count(kind: RulingKind, stage: Stage, changed: number): void {
+    this.counts[kind].inc({ stage }, changed);
+  }
+
+  private report({ kind, by, reason }: RulingRequest, what: object): void {
+    this.log.info({ event: `dead-letters.${kind}`, by, reason, ...what }, 'an operator decided');
+  }
+}

@@ -1,0 +1,155 @@
+/** As for the statements of the outbox: only the indexes named here may be walked, whatever the planner knows. */
+export const PLANS = `
+  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
+  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off`;
+
+const READY = 'queued.settled_at IS NULL AND queued.waits IS NULL';
+const HELD = `queued.settled_at IS NULL AND queued.waits = 'held'`;
+
+interface Stage {
+  readonly table: 'inbox' | 'outbox';
+  /** When a row began to wait. */
+  readonly since: string;
+  /** How many are counted of each span. */
+  readonly most: string;
+}
+
+const INBOX: Stage = { table: 'inbox', since: 'GREATEST(queued.received_at, queued.due_at)', most: '$1' };
+const OUTBOX: Stage = { table: 'outbox', since: 'queued.created_at', most: '(SELECT most_rows FROM share)' };
+
+/**
+ * The oldest of the ready rows in the lanes of `span`: from lane to lane, the first row of each. Astray: marked by a
+ * holder, in a lane that nobody holds.
+ */
+function oldestReady({ table, since }: Stage): string {
+  const first = (from: string) => `
+    SELECT queued.lane, ${since} AS since, queued.status FROM ${table} AS queued
+    WHERE ${from} AND queued.lane <= span.last AND ${READY} ORDER BY queued.lane, queued.position LIMIT 1`;
+  return `(
+    WITH RECURSIVE head(lane, since, status) AS (
+      (${first('queued.lane >= span.first')})
+      UNION ALL
+      SELECT next.* FROM head CROSS JOIN LATERAL (${first('queued.lane > head.lane')}) AS next
+    )
+    SELECT min(since) AS since, count(*) FILTER (WHERE status = 'processing' AND EXISTS (
+      SELECT FROM lane WHERE lane.queue = '${table}' AND lane.lane = head.lane AND lane.leased_until = '-infinity')) AS astray
+    FROM head)`;
+}
+
+/**
+ * The oldest of the held rows: from key to key, the first row of each, for as many keys as are looked at ($2). Keys are
+ * in no order of time, so that where there are more, the oldest of those seen is close to the oldest of all. Astray:
+ * without a hold.
+ */
+function oldestHeld({ table, since }: Stage): string {
+  const first = (from: string) => `
+    SELECT queued.lane, queued.key, ${since} AS since FROM ${table} AS queued
+    WHERE ${from} AND queued.lane <= span.last AND ${HELD} ORDER BY queued.lane, queued.key, queued.position LIMIT 1`;
+  return `(
+    WITH RECURSIVE head(lane, key, since, seen) AS (
+      (SELECT first.*, 1 FROM (${first('queued.lane >= span.first')}) AS first)
+      UNION ALL
+      SELECT next.*, head.seen + 1 FROM head
+      CROSS JOIN LATERAL (${first('(queued.lane, queued.key) > (head.lane, head.key)')}) AS next
+      WHERE head.seen < (SELECT most_keys FROM share)
+    )
+    SELECT min(since) AS since, count(*) FILTER (WHERE NOT EXISTS (
+      SELECT FROM hold WHERE hold.queue = '${table}' AND hold.lane = head.lane AND hold.key = head.key)) AS astray
+    FROM head)`;
+}
+
+function counted({ table, most }: Stage, which: string): string {
+  return `(
+    SELECT count(*) FROM (
+      SELECT FROM ${table} AS queued WHERE queued.lane >= span.first AND queued.lane <= span.last AND ${which} LIMIT ${most}) AS one)`;
+}
+
+function waiting(stage: Stage, spans: string): string {
+  return `
+    SELECT '${stage.table}' AS stage, span.listener, span.gone,
+           ${counted(stage, READY)} AS ready, ${counted(stage, HELD)} AS held,
+           oldest_ready.since AS ready_since, oldest_held.since AS held_since,
+           oldest_ready.astray AS marked_astray, oldest_held.astray AS held_astray
+    FROM ${spans} AS span
+    CROSS JOIN LATERAL ${oldestReady(stage)} AS oldest_ready
+    CROSS JOIN LATERAL ${oldestHeld(stage)} AS oldest_held`;
+}
+
+const AGE = (since: string) => `GREATEST(0, extract(epoch FROM clock_timestamp() - ${since}))`;
+
+/**
+ * observe — everything that is measured in the database, with one statement, from the heads of partial indexes. Nothing
+ * is counted beyond a limit: a backlog of millions costs as much as one of thousands. What is beyond it in the inbox is
+ * estimated as the last ANALYZE left it. $1 most rows counted of a kind, $2 most held keys looked at,
+ * $3 seconds from which on an expiry is soon
+ */
+export const OBSERVE = `
+  WITH share AS MATERIALIZED (
+    SELECT GREATEST(100, $1::int / GREATEST(1, count(*))) AS most_rows, GREATEST(50, $2::int / GREATEST(1, count(*))) AS most_keys
+    FROM listener
+  ),
+  waiting AS MATERIALIZED (
+    ${waiting(INBOX, '(SELECT 0 AS first, 255 AS last, NULL::text AS listener, false AS gone)')}
+    UNION ALL
+    ${waiting(OUTBOX, '(SELECT number * 256 AS first, number * 256 + 255 AS last, name AS listener, deleted_at IS NOT NULL AS gone FROM listener)')}
+  ),
+  scheduled AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM (
+             SELECT FROM inbox WHERE settled_at IS NULL AND waits = 'due' LIMIT $1) AS one) AS count,
+           (SELECT due_at FROM inbox WHERE settled_at IS NULL AND waits = 'due' ORDER BY due_at LIMIT 1) AS since
+  ),
+  shown AS (SELECT * FROM waiting WHERE NOT gone OR ready + held > 0)
+
+  SELECT 'backlog' AS name, stage, listener, 'ready' AS kind,
+         CASE WHEN stage = 'inbox' AND ready >= $1
+              THEN GREATEST(ready, (SELECT reltuples FROM pg_class WHERE oid = to_regclass('inbox_ready'))) ELSE ready END AS value
+  FROM shown
+  UNION ALL
+  SELECT 'backlog', stage, listener, 'held',
+         CASE WHEN stage = 'inbox' AND held >= $1
+              THEN GREATEST(held, (SELECT reltuples FROM pg_class WHERE oid = to_regclass('inbox_held'))) ELSE held END
+  FROM shown
+  UNION ALL
+  SELECT 'backlog', 'inbox', NULL, 'scheduled', count FROM scheduled
+  UNION ALL
+  SELECT 'backlog_oldest_age_seconds', stage, listener, 'ready', COALESCE(${AGE('ready_since')}, 0) FROM shown
+  UNION ALL
+  SELECT 'backlog_oldest_age_seconds', stage, listener, 'held', COALESCE(${AGE('held_since')}, 0) FROM shown
+  UNION ALL
+  SELECT 'backlog_oldest_age_seconds', 'inbox', NULL, 'scheduled', COALESCE(${AGE('since')}, 0) FROM scheduled
+  UNION ALL
+  SELECT 'astray', stage, NULL, 'marked', sum(marked_astray) FROM waiting GROUP BY stage
+  UNION ALL
+  SELECT 'astray', stage, NULL, 'held', sum(held_astray) FROM waiting GROUP BY stage
+  UNION ALL
+  SELECT 'dead_letters', 'inbox', NULL, NULL, count(*) FROM (
+    SELECT FROM inbox WHERE fingerprint IS NOT NULL LIMIT $1) AS one
+  UNION ALL
+  SELECT 'dead_letters', 'outbox', listener.name, NULL, dead.count FROM listener
+  CROSS JOIN LATERAL (
+    SELECT count(*) FROM (
+      SELECT FROM outbox WHERE outbox.lane >= listener.number * 256 AND outbox.lane <= listener.number * 256 + 255
+        AND outbox.fingerprint IS NOT NULL
+      LIMIT (SELECT most_rows FROM share)) AS one) AS dead
+  WHERE listener.deleted_at IS NULL OR dead.count > 0
+  UNION ALL
+  SELECT 'holds', stage.queue, NULL, kind.reason, count(seen.reason)
+  FROM (VALUES ('inbox'), ('outbox')) AS stage(queue)
+  CROSS JOIN (VALUES ('retry'), ('deferred'), ('rate'), ('dead-letter'), ('operator')) AS kind(reason)
+  LEFT JOIN (
+    (SELECT queue, reason FROM hold WHERE queue = 'inbox' LIMIT $1)
+    UNION ALL
+    (SELECT queue, reason FROM hold WHERE queue = 'outbox' LIMIT $1)
+  ) AS seen ON seen.queue = stage.queue AND seen.reason = kind.reason
+  GROUP BY stage.queue, kind.reason
+  UNION ALL
+  SELECT 'messages_expiring_soon', NULL, NULL, NULL, count(*) FROM (
+    SELECT FROM inbox WHERE settled_at IS NULL AND expires_at IS NOT NULL
+      AND expires_at < statement_timestamp() + $3 * interval '1 second' LIMIT $1) AS soon
+  UNION ALL
+  SELECT 'circuit_open', NULL, listener.name, NULL, CASE WHEN gate.openings > 0 THEN 1 ELSE 0 END
+  FROM listener LEFT JOIN gate ON gate.listener = listener.number WHERE listener.deleted_at IS NULL
+  UNION ALL
+  SELECT 'listener_paused', NULL, listener.name, NULL,
+         CASE WHEN listener.state = 'paused' OR gate.openings = 0 AND gate.closed_until > clock_timestamp() THEN 1 ELSE 0 END
+  FROM listener LEFT JOIN gate ON gate.listener = listener.number WHERE listener.deleted_at IS NULL`;

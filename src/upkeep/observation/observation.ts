@@ -1,0 +1,133 @@
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Gauge } from 'prom-client';
+import type { Loop, Next } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Metrics } from '../../telemetry/metrics.ts';
+import { MOST_COUNTED, ObservationStore, type Observed, SOON_SECONDS } from './observation-store.ts';
+
+type Label = 'stage' | 'listener' | 'status' | 'reason' | 'mark';
+
+interface Measure {
+  readonly help: string;
+  readonly labels: readonly Label[];
+  /** The label that the statement calls `kind`. */
+  readonly kind?: Label;
+}
+
+/** As often a look may fail before what it saw last is not shown any more: no number is better than an old one. */
+const MOST_FAILURES = 4;
+
+const MEASURES: Readonly<Record<string, Measure>> = {
+  backlog: {
+    help: `What waits or is in flight, by stage and listener; counted up to ${MOST_COUNTED} over all listeners, of the inbox estimated beyond.`,
+    labels: ['stage', 'listener', 'status'],
+    kind: 'status',
+  },
+  backlog_oldest_age_seconds: {
+    help: 'How long the oldest of them has waited; a scheduled message from its due time on.',
+    labels: ['stage', 'listener', 'status'],
+    kind: 'status',
+  },
+  dead_letters: {
+    help: 'Dead letters that are kept, counted as the backlog is.',
+    labels: ['stage', 'listener'],
+  },
+  holds: {
+    help: `Keys that wait, by reason; the first ${MOST_COUNTED} of each stage.`,
+    labels: ['stage', 'reason'],
+    kind: 'reason',
+  },
+  astray: {
+    help: 'Always 0: rows marked by a holder in a lane that nobody holds, or held without a hold.',
+    labels: ['stage', 'mark'],
+    kind: 'mark',
+  },
+  messages_expiring_soon: {
+    help: `Messages that wait and expire within ${SOON_SECONDS / 60} minutes, or have.`,
+    labels: [],
+  },
+  circuit_open: { help: '1 while the circuit of a listener is open.', labels: ['listener'] },
+  listener_paused: {
+    help: '1 while a listener is paused, by an operator or because it asked to wait.',
+    labels: ['listener'],
+  },
+};
+
+/** A6, A9, E10: what waits in the database, looked at every so often and shown from memory. */
+@Injectable()
+export class Observation implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly loop: Loop;
+  private readonly gauges = new Map<string, Gauge<Label>>();
+  private readonly observedAt: Gauge | undefined;
+  private failures = 0;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly store: ObservationStore,
+    metrics: Metrics,
+    loops: Loops,
+  ) {
+    this.loop = loops.create('observation', settings.metricsInterval, () => this.pass());
+    if (!this.isMine) return;
+    for (const [name, { help, labels }] of Object.entries(MEASURES))
+      this.gauges.set(name, metrics.gauge<Label>({ name, help, labelNames: [...labels] }));
+    this.observedAt = metrics.gauge({
+      name: 'observed_timestamp_seconds',
+      help: 'When the database was last looked at for the backlog and the like.',
+    });
+    this.forget();
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.isMine) this.loop.start();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  private get isMine(): boolean {
+    return this.settings.roles.includes('upkeep');
+  }
+
+  private async pass(): Promise<Next> {
+    try {
+      const observed = await this.store.observe();
+      this.forget();
+      for (const one of observed) this.show(one);
+      this.observedAt!.set(Date.now() / 1000);
+      this.failures = 0;
+      return 'idle';
+    } catch (error) {
+      this.failures += 1;
+      if (this.failures >= MOST_FAILURES) this.forget();
+      throw error;
+    }
+  }
+
+  private show({ name, stage, listener, kind, value }: Observed): void {
+    const label = MEASURES[name]!.kind;
+    this.gauges.get(name)!.set(
+      {
+        ...(stage === null ? {} : { stage }),
+        ...(listener === null ? {} : { listener }),
+        ...(label === undefined || kind === null ? {} : { [label]: kind }),
+      },
+      value,
+    );
+  }
+
+  /** One without labels would be reset to 0, which it is not. */
+  private forget(): void {
+    for (const [name, gauge] of this.gauges) {
+      if (MEASURES[name]!.labels.length > 0) gauge.reset();
+      else gauge.remove();
+    }
+  }
+}

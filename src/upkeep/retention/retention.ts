@@ -1,0 +1,156 @@
+import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
+import { Interval } from '@nestjs/schedule';
+import { formatDuration } from '../../config/duration.ts';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Database } from '../../database/database.ts';
+import { AuditLog } from '../../http/audit/audit-log.ts';
+import { likeOf } from '../../listeners/type-patterns.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import { Metrics } from '../../telemetry/metrics.ts';
+import {
+  GIVE_UP,
+  LOCK_LANE,
+  REMOVE_DELIVERIES,
+  REMOVE_MESSAGES,
+  REMOVE_RULING_ITEMS,
+  REMOVE_RULINGS,
+  TAKE_BROOM,
+} from './retention.sql.ts';
+
+const EVERY_MS = 60_000;
+/** Short transactions: a stretch takes milliseconds, and nobody waits for it. */
+const STRETCH = 2_000;
+/**
+ * Every so often the walk begins at the beginning; in between, where the last one met what was too young for any
+ * retention: a type that is kept for minutes must not mean a walk past a week of others every minute.
+ */
+const SWEEPS_PER_WALK = 60;
+
+type Stage = 'inbox' | 'outbox';
+type Place = readonly [lane: number, position: number];
+
+interface Step {
+  readonly removed: number;
+  readonly seen: number;
+  readonly last: number;
+  readonly given_up: readonly Place[];
+  readonly young: boolean;
+}
+
+/** A10, A11: removes what ended long enough ago, each status, type and queue after its own time. */
+@Injectable()
+export class Retention implements BeforeApplicationShutdown {
+  private readonly removed;
+  private readonly givenUp;
+  private sweeping: Promise<void> | undefined;
+  private stopping = false;
+  private sweeps = 0;
+  private readonly lookedUpTo: Record<Stage, number> = { inbox: 0, outbox: 0 };
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly database: Database,
+    private readonly audit: AuditLog,
+    metrics: Metrics,
+  ) {
+    this.removed = metrics.counter({
+      name: 'retention_removed_total',
+      help: 'Rows removed because their retention was over.',
+      labelNames: ['stage'],
+    });
+    this.givenUp = metrics.counter({
+      name: 'retention_given_up_total',
+      help: 'Messages and deliveries that were never handled and ended because they waited for too long.',
+      labelNames: ['stage'],
+    });
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.stopping = true;
+    await this.sweeping;
+  }
+
+  /** A sweep may take longer than the interval; the next one then waits for its own turn. */
+  @Interval(EVERY_MS)
+  tick(): void {
+    if (!this.settings.roles.includes('upkeep') || this.sweeping !== undefined) return;
+    this.sweeping = this.sweep()
+      .catch((error) => this.log.warn({ event: 'retention.failed', error }, 'the sweep is tried again later'))
+      .finally(() => {
+        this.sweeping = undefined;
+      });
+  }
+
+  /** Deliveries first: a message goes when its deliveries are gone. */
+  async sweep(): Promise<void> {
+    const { retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded } =
+      this.settings;
+    const { retentionTypes, retentionDeadQueues, retentionAudit } = this.settings;
+    if (this.sweeps++ % SWEEPS_PER_WALK === 0) Object.assign(this.lookedUpTo, { inbox: 0, outbox: 0 });
+    const types = [retentionTypes.map(({ name }) => likeOf(name)), retentionTypes.map(({ ms }) => ms)];
+    const shortest = Math.min(
+      ...[retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded],
+      ...[...retentionTypes, ...retentionDeadQueues].map(({ ms }) => ms),
+    );
+    const ofInbox = retentionDeadQueues.find(({ name }) => name === 'inbox')?.ms ?? retentionDead;
+    await this.walk('outbox', REMOVE_DELIVERIES, [
+      ...[...types, retentionFinished, retentionDead, retentionWaiting, shortest],
+      ...[retentionDeadQueues.map(({ name }) => name), retentionDeadQueues.map(({ ms }) => ms)],
+    ]);
+    await this.walk('inbox', REMOVE_MESSAGES, [
+      ...[...types, retentionFinished, ofInbox, retentionWaiting, shortest],
+      ...[retentionExpired, retentionSuperseded],
+    ]);
+    await this.removeAll((most) => this.audit.remove(retentionAudit, most));
+    await this.removeRulings(
+      Math.max(retentionAudit, retentionDead, ...retentionDeadQueues.map(({ ms }) => ms)),
+    );
+  }
+
+  private async walk(stage: Stage, sql: string, values: readonly unknown[]): Promise<void> {
+    for (;;) {
+      const step = await this.step(sql, [this.lookedUpTo[stage], STRETCH, ...values]);
+      if (!step) return;
+      this.removed.inc({ stage }, step.removed);
+      await this.giveUp(stage, step.given_up);
+      if (this.stopping || step.young || step.seen < STRETCH) return;
+      this.lookedUpTo[stage] = step.last;
+    }
+  }
+
+  /** Undefined: another replica sweeps. */
+  private step(sql: string, values: readonly unknown[]): Promise<Step | undefined> {
+    return this.database.transaction(async (tx) => {
+      const [broom] = await tx.query<{ mine: boolean }>(TAKE_BROOM);
+      if (!broom?.mine) return undefined;
+      const [row] = await tx.query<Step>(sql, values);
+      return row;
+    });
+  }
+
+  /** A11: nobody handled it for so long that nobody will; that is said, counted, and it can still be found. */
+  private async giveUp(stage: Stage, places: readonly Place[]): Promise<void> {
+    const after = formatDuration(this.settings.retentionWaiting);
+    for (const lane of new Set(places.map(([one]) => one))) {
+      const positions = places.filter(([one]) => one === lane).map(([, position]) => position);
+      const ended = await this.database.transaction(async (tx) => {
+        await tx.query(LOCK_LANE, [stage, lane]);
+        return tx.execute(GIVE_UP[stage], [positions, after]);
+      });
+      if (ended === 0) continue;
+      this.givenUp.inc({ stage }, ended);
+      this.log.warn({ event: 'retention.given-up', stage, count: ended, after }, 'it was never handled');
+    }
+  }
+
+  private async removeRulings(olderThanMs: number): Promise<void> {
+    await this.removeAll((most) => this.database.execute(REMOVE_RULING_ITEMS, [olderThanMs, most]));
+    await this.database.execute(REMOVE_RULINGS, [olderThanMs]);
+  }
+
+  /** A part at a time, until there is nothing left. */
+  private async removeAll(removeSome: (most: number) => Promise<number>): Promise<void> {
+    while (!this.stopping && (await removeSome(STRETCH)) === STRETCH);
+  }
+}

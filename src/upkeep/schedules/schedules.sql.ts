@@ -1,0 +1,44 @@
+const COLUMNS = `name, cron, timezone, type, payload::text AS payload, key, on_missed, paused, next_at, last_at, created_at,
+  created_by, updated_at, updated_by`;
+
+/** schedule.lock — the one to be changed, and the time by which everything here goes. $1 name */
+export const LOCK_SCHEDULE = `SELECT ${COLUMNS} FROM schedule WHERE name = $1 FOR UPDATE`;
+export const NOW = 'SELECT clock_timestamp() AS now';
+
+/** $1 name, $2 cron, $3 timezone, $4 type, $5 payload, $6 key, $7 on missed, $8 next, $9 by */
+export const PUT_SCHEDULE = `
+  INSERT INTO schedule (name, cron, timezone, type, payload, key, on_missed, next_at, created_by, updated_by)
+  VALUES ($1, $2, $3, $4, $5::json, $6, $7, $8, $9, $9)
+  ON CONFLICT (name) DO UPDATE
+  SET cron = EXCLUDED.cron, timezone = EXCLUDED.timezone, type = EXCLUDED.type, payload = EXCLUDED.payload,
+      key = EXCLUDED.key, on_missed = EXCLUDED.on_missed, next_at = EXCLUDED.next_at, updated_at = now(),
+      updated_by = EXCLUDED.updated_by
+  RETURNING ${COLUMNS}`;
+
+/** $1 name, $2 paused, $3 next, $4 by */
+export const SET_PAUSED = `
+  UPDATE schedule SET paused = $2, next_at = $3, updated_at = now(), updated_by = $4 WHERE name = $1
+  RETURNING ${COLUMNS}`;
+
+export const DELETE_SCHEDULE = 'DELETE FROM schedule WHERE name = $1';
+
+export const FIND_SCHEDULE = `SELECT ${COLUMNS} FROM schedule WHERE name = $1`;
+
+/** $1 after, $2 most */
+export const LIST_SCHEDULES = `SELECT ${COLUMNS} FROM schedule WHERE name > $1 ORDER BY name LIMIT $2`;
+
+/**
+ * schedule.takeDue — locked until the transaction that posts their messages ends. A replica that comes second steps over
+ * them, and one that comes later finds another next_at: each tick is one replica's, by one clock. $1 most
+ */
+export const TAKE_DUE = `
+  SELECT ${COLUMNS}, clock_timestamp() AS now FROM schedule
+  WHERE NOT paused AND next_at <= clock_timestamp() ORDER BY next_at LIMIT $1 FOR UPDATE SKIP LOCKED`;
+
+/** $1 name, $2 next, $3 last or null */
+export const ADVANCE = 'UPDATE schedule SET next_at = $2, last_at = COALESCE($3, last_at) WHERE name = $1';
+
+/** schedule.untilNext — milliseconds. */
+export const UNTIL_NEXT = `
+  SELECT ceil(extract(epoch FROM next_at - clock_timestamp()) * 1000)::bigint AS ms FROM schedule
+  WHERE NOT paused ORDER BY next_at LIMIT 1`;

@@ -1,0 +1,131 @@
+import {
+  type BeforeApplicationShutdown,
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import type { Loop, Next } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Database } from '../../database/database.ts';
+import type { Transaction } from '../../database/transaction.ts';
+import { IngestStore } from '../../inbox/ingest-store.ts';
+import { INBOX_LANES, type NewMessage } from '../../inbox/new-message.ts';
+import { laneOf } from '../../lanes/lane-of.ts';
+import { Wakeups } from '../../lanes/wakeups.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import { Metrics } from '../../telemetry/metrics.ts';
+import { Cron } from './cron.ts';
+import { dueTicks } from './due-ticks.ts';
+import { type ScheduleRow, ScheduleStore } from './schedule-store.ts';
+
+const SOURCE = 'urn:sluice:schedules';
+const MOST_AT_ONCE = 20;
+/** Another replica may have been told of a schedule. */
+const LONGEST_REST_MS = 1_000;
+const PUT_OFF_MS = 3_600_000;
+
+interface Posted {
+  readonly schedules: number;
+  readonly lanes: ReadonlySet<number>;
+}
+
+/** E1: posts a message at each tick of each schedule, once over all replicas. */
+@Injectable()
+export class Schedules implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly loop: Loop;
+  private readonly ticks;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly database: Database,
+    private readonly store: ScheduleStore,
+    private readonly ingest: IngestStore,
+    private readonly wakeups: Wakeups,
+    loops: Loops,
+    metrics: Metrics,
+  ) {
+    this.loop = loops.create('schedules', LONGEST_REST_MS, () => this.pass());
+    this.ticks = metrics.counter({
+      name: 'schedule_ticks_total',
+      help: 'Messages posted by schedules.',
+      labelNames: ['schedule'],
+    });
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.settings.roles.includes('upkeep')) this.loop.start();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** A schedule was put or resumed. */
+  wake(): void {
+    this.loop.wake();
+  }
+
+  private async pass(): Promise<Next> {
+    const { schedules, lanes } = await this.database.transaction((tx) => this.postDue(tx));
+    if (lanes.size) this.wakeups.written('inbox', lanes);
+    if (schedules === MOST_AT_ONCE) return 'again';
+    const ms = (await this.store.untilNextMs()) ?? LONGEST_REST_MS;
+    // What is due and was not taken is in another replica's hands.
+    return { afterMs: Math.min(LONGEST_REST_MS, Math.max(20, ms)) };
+  }
+
+  private async postDue(tx: Transaction): Promise<Posted> {
+    const due = await this.store.takeDue(MOST_AT_ONCE, tx);
+    const lanes = new Set<number>();
+    for (const row of due) for (const lane of await this.post(row, row.now, tx)) lanes.add(lane);
+    return { schedules: due.length, lanes };
+  }
+
+  /** Answers with the lanes written to. */
+  private async post(row: ScheduleRow, now: Date, tx: Transaction): Promise<number[]> {
+    const parsed = Cron.parse(row.cron, row.timezone);
+    if (parsed.kind === 'faulty') return this.putOff(row, now, parsed.detail, tx);
+    const { ticks, nextAt, missedFrom } = dueTicks(parsed.cron, row.next_at, now, row.on_missed);
+    if (missedFrom)
+      this.log.warn(
+        { event: 'schedule.missed', schedule: row.name, from: missedFrom, onMissed: row.on_missed },
+        'nobody was there for ticks of a schedule',
+      );
+    await this.store.advance(row.name, nextAt, ticks.at(-1), tx);
+    if (ticks.length === 0) return [];
+    const messages = ticks.map((tick) => messageOf(row, tick));
+    // One that is there already is left out: a second guard, should the row ever be restored from a backup.
+    const posted = await this.ingest.insert(messages, tx);
+    this.ticks.inc({ schedule: row.name }, posted.length);
+    return messages.map(({ lane }) => lane);
+  }
+
+  /** It was valid where it was put; this replica knows other time zones. The others must not wait for it. */
+  private async putOff({ name }: ScheduleRow, now: Date, reason: string, tx: Transaction): Promise<number[]> {
+    this.log.error({ event: 'schedule.invalid', schedule: name, reason }, 'a schedule cannot be understood');
+    await this.store.advance(name, new Date(now.getTime() + PUT_OFF_MS), undefined, tx);
+    return [];
+  }
+}
+
+/** Its id tells of which schedule and tick it is: there can be one only. */
+function messageOf({ name, type, key: given, payload }: ScheduleRow, tick: Date): NewMessage {
+  const at = tick.toISOString();
+  const id = `${name}/${at}`;
+  const key = given ?? id;
+  return {
+    id,
+    source: SOURCE,
+    type,
+    key,
+    lane: laneOf(key, INBOX_LANES),
+    payload,
+    headers: undefined,
+    occurredAt: at,
+    dueAt: undefined,
+    expiresAt: undefined,
+    producer: undefined,
+  };
+}

@@ -1,0 +1,283 @@
+import { spawnSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import ts from 'typescript';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const RULES = join(ROOT, '.dependency-cruiser.cjs');
+const CRUISER = join(ROOT, 'node_modules/.bin/depcruise');
+
+/** Rule → imports that break it, each as [importing file, what it imports]. */
+const PLANTED: Record<string, [from: string, to: string][]> = {
+  'foundations-know-no-feature': [
+    ['src/clock/a.ts', '../lanes/lanes.ts'],
+    ['src/telemetry/a.ts', '../inbox/inbox.ts'],
+    ['src/database/a.ts', '../outbox/outbox.ts'],
+    ['src/http/a.ts', '../upkeep/upkeep.ts'],
+    ['src/contract/a.ts', '../listeners/listeners.ts'],
+    ['src/http/b.ts', '../service.ts'],
+  ],
+  'config-knows-nobody': [['src/config/a.ts', '../clock/clock.ts']],
+  'lanes-stand-on-foundations': [
+    ['src/lanes/a.ts', '../inbox/inbox.ts'],
+    ['src/lanes/b.ts', '../outbox/fan-out.ts'],
+    ['src/lanes/c.ts', '../service.ts'],
+  ],
+  'inbox-sees-only-the-fan-out-of-the-outbox': [
+    ['src/inbox/a.ts', '../outbox/outbox.ts'],
+    ['src/inbox/b.ts', '../listeners/listeners.ts'],
+  ],
+  'outbox-does-not-look-back': [
+    ['src/outbox/a.ts', '../inbox/inbox.ts'],
+    ['src/listeners/a.ts', '../inbox/inbox.ts'],
+  ],
+  'read-models-never-see-the-engine': [
+    ['src/read-models/recruitment/a.ts', '../../inbox/inbox.ts'],
+    ['src/read-models/recruitment/b.ts', '../../clock/clock.ts'],
+    ['src/read-models/recruitment/c.ts', '../payroll/payroll.ts'],
+  ],
+  'engine-never-sees-a-read-model': [
+    ['src/upkeep/a.ts', '../read-models/read-models.module.ts'],
+    ['src/upkeep/b.ts', '../read-models/payroll/payroll.ts'],
+  ],
+  'top-sees-only-the-list-of-read-models': [['src/app.ts', './read-models/payroll/payroll.ts']],
+  'cli-stands-outside': [['src/cli/a.ts', '../inbox/inbox.ts']],
+  'nobody-needs-the-cli': [['src/upkeep/d.ts', '../cli/cli.ts']],
+  'sql-only-from-its-folder': [
+    ['src/upkeep/c.ts', '../inbox/inbox.sql.ts'],
+    ['src/lanes/inbox-store.ts', '../inbox/inbox.sql.ts'],
+  ],
+  // Reported of the statements: who else runs them is not the one to blame.
+  'sql-only-from-its-store': [['src/listeners/listeners.sql.ts', '../clock/clock.ts']],
+  'undici-only-in-the-sender': [['src/outbox/b.ts', 'undici']],
+  'migrations-are-frozen': [['migrations/1-first.ts', '../src/lanes/lanes.ts']],
+  'no-cycles': [['src/clock/ring-too.ts', './ring.ts']],
+  'no-dev-dependency-in-the-service': [['src/http/c.ts', 'supertest']],
+  'no-tests-in-the-service': [
+    ['src/http/d.ts', '../../test/support/app.ts'],
+    ['src/http/e.ts', './http.spec.ts'],
+  ],
+  'no-unresolvable-import': [['src/http/f.ts', './nowhere.ts']],
+  'no-undeclared-package': [['src/http/g.ts', 'stowaway']],
+};
+
+/** What the above need to be violations: the other half of the cycle, the two that share statements. */
+const COMPANIONS: [from: string, to: string][] = [
+  ['src/clock/ring.ts', './ring-too.ts'],
+  ['src/listeners/one-store.ts', './listeners.sql.ts'],
+  ['src/listeners/other-store.ts', './listeners.sql.ts'],
+];
+
+/** The same shapes where they belong: nothing here may be reported. */
+const INNOCENT: [from: string, to: string][] = [
+  ['src/inbox/inbox-store.ts', './inbox.sql.ts'],
+  ['src/inbox/inbox.ts', '../outbox/fan-out.ts'],
+  ['src/outbox/outbox.ts', '../lanes/lanes.ts'],
+  ['src/outbox/sending/webhook-sender.ts', 'undici'],
+  ['src/read-models/payroll/denormalizer.ts', '../../contract/contract.ts'],
+  ['src/read-models/payroll/denormalizer.spec.ts', 'supertest'],
+  ['src/app.module.ts', './read-models/read-models.module.ts'],
+  ['src/http/openapi.ts', '../version.ts'],
+  ['src/cli/cli.ts', '../version.ts'],
+];
+
+interface Violation {
+  rule: { name: string };
+  from: string;
+  to: string;
+  unresolvedTo?: string;
+}
+
+describe('import rules', () => {
+  let folder: string;
+  let found: Violation[];
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'boundaries-'));
+    plant(folder);
+    found = violationsIn(folder);
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it('have a planted violation each, so that none can rot unseen', () => {
+    const { forbidden } = createRequire(import.meta.url)(RULES) as { forbidden: { name: string }[] };
+    expect(Object.keys(PLANTED).sort()).toEqual(forbidden.map(({ name }) => name).sort());
+  });
+
+  it.each(Object.entries(PLANTED))('catch what breaks %s', (rule, imports) => {
+    const caught = found.filter((one) => one.rule.name === rule).map(({ from }) => from);
+    expect(caught).toEqual(expect.arrayContaining(imports.map(([from]) => from)));
+  });
+
+  it('let through what is in its place', () => {
+    const innocent = INNOCENT.map(([from]) => from);
+    expect(found.filter(({ from }) => innocent.includes(from))).toEqual([]);
+  });
+});
+
+describe('the sources', () => {
+  const sources = [...filesIn('src'), ...filesIn('migrations')].filter((path) =>
+    /(?<!\.spec)\.ts$/.test(path),
+  );
+
+  it('read the environment in the entry points and nowhere else', () => {
+    const readers = sources.filter((path) => /\bprocess\.env\b/.test(read(path)));
+    expect(readers.sort()).toEqual(['src/cli/main.ts', 'src/main.ts', 'src/migrate.ts']);
+  });
+
+  it('have no folder that names nothing', () => {
+    const vague = sources.filter((path) => /\/(utils?|common|helpers?|shared|misc|lib)\//.test(path));
+    expect(vague).toEqual([]);
+  });
+
+  it('have no barrels: every import names the file', () => {
+    expect(sources.filter((path) => /\/index\.ts$/.test(path))).toEqual([]);
+  });
+
+  it('give every log line a stable event of the form area.what-happened', () => {
+    const calls = sources.flatMap(logCalls);
+    expect(calls.length).toBeGreaterThan(10);
+    expect(calls.filter(({ event }) => !/^[a-z][a-z-]*\.[a-z$][a-z0-9-]*$/.test(event))).toEqual([]);
+  });
+
+  it('make no child of a log: pino does not censor its fields', () => {
+    expect(sources.filter((path) => /\blog\.child\(/.test(read(path)))).toEqual([]);
+  });
+
+  it.each([
+    ['without fields', `log.warn('words');`],
+    ['without an event', `this.log.error({ error }, 'words');`],
+    ['with an event of no area', `log.info({ event: 'started' }, 'words');`],
+    ['with an event that is computed', `log.info({ event: name() }, 'words');`],
+    ['with an event that comes from elsewhere', `function say(event) { log.info({ event }, 'words'); }`],
+    ['with a bad constant', `const event = isLate ? 'late' : 'late'; log.info({ event }, 'words');`],
+  ])('are searched in a way that sees a log call %s', (_what, code) => {
+    const [call] = logCallsIn(code, 'planted.ts');
+    expect(call?.event).not.toMatch(/^[a-z][a-z-]*\.[a-z$][a-z0-9-]*$/);
+  });
+});
+
+/** A small tree of the same shape as ours, with every violation in it and packages of its own. */
+function plant(folder: string): void {
+  const file = (path: string, text: string) => {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text, { flag: 'a' });
+  };
+  file('tsconfig.json', '{"compilerOptions":{"module":"nodenext","moduleResolution":"nodenext"}}');
+  file(
+    'package.json',
+    '{"type":"module","dependencies":{"undici":"1"},"devDependencies":{"supertest":"1","typescript":"6"}}',
+  );
+  for (const name of ['undici', 'supertest', 'stowaway']) {
+    file(`node_modules/${name}/package.json`, `{"name":"${name}","version":"1.0.0","main":"index.js"}`);
+    file(`node_modules/${name}/index.js`, 'module.exports = {};');
+  }
+  const imports = [...Object.values(PLANTED).flat(), ...COMPANIONS, ...INNOCENT];
+  for (const [from, to] of imports) {
+    file(
+      from,
+      `import * as ${to.replace(/\W/g, '_')} from '${to}';\nexport default ${to.replace(/\W/g, '_')};\n`,
+    );
+  }
+  const targets = imports.filter(([, to]) => to.startsWith('.') && !to.includes('nowhere'));
+  for (const path of new Set(targets.map(([from, to]) => join(dirname(from), to)))) file(path, '');
+  symlinkSync(join(ROOT, 'node_modules/typescript'), join(folder, 'node_modules/typescript'));
+}
+
+function violationsIn(folder: string): Violation[] {
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    [CRUISER, 'src', 'migrations', 'test', '--config', RULES, '--output-type', 'json'],
+    { cwd: folder, encoding: 'utf8' },
+  );
+  if (!stdout) throw new Error(stderr);
+  return JSON.parse(stdout).summary.violations;
+}
+
+interface LogCall {
+  at: string;
+  /** As written; what stands in `${…}` is shown as `$`. */
+  event: string;
+}
+
+function logCalls(path: string): LogCall[] {
+  return logCallsIn(read(path), path);
+}
+
+/** Calls of a level on something named log or target, with each event that their first argument can have. */
+function logCallsIn(code: string, path: string): LogCall[] {
+  const source = ts.createSourceFile(path, code, ts.ScriptTarget.Latest, true);
+  const calls: LogCall[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isCallExpression(node) && isLogging(node.expression)) {
+      const { line } = source.getLineAndCharacterOfPosition(node.getStart());
+      for (const event of eventsOf(node.arguments[0])) calls.push({ at: `${path}:${line + 1}`, event });
+    }
+    node.forEachChild(visit);
+  };
+  visit(source);
+  return calls;
+}
+
+function isLogging(callee: ts.Expression): boolean {
+  if (!ts.isPropertyAccessExpression(callee)) return false;
+  if (!['trace', 'debug', 'info', 'warn', 'error', 'fatal'].includes(callee.name.text)) return false;
+  return /(^|\.)(log|target)$/.test(callee.expression.getText());
+}
+
+function eventsOf(fields: ts.Expression | undefined): string[] {
+  if (!fields || !ts.isObjectLiteralExpression(fields)) return ['(no fields)'];
+  const property = fields.properties.find((one) => one.name?.getText() === 'event');
+  if (!property) return ['(no event)'];
+  return textsOf(ts.isPropertyAssignment(property) ? property.initializer : property.name!);
+}
+
+/** The texts an expression can have: a literal, either branch of a choice, a constant made of those. */
+function textsOf(expression: ts.Node): string[] {
+  if (ts.isStringLiteral(expression)) return [expression.text];
+  if (ts.isConditionalExpression(expression)) {
+    return [...textsOf(expression.whenTrue), ...textsOf(expression.whenFalse)];
+  }
+  if (ts.isTemplateExpression(expression)) {
+    return [
+      expression
+        .getText()
+        .slice(1, -1)
+        .replace(/\$\{[^}]*\}/g, '$'),
+    ];
+  }
+  const constant = ts.isIdentifier(expression) ? constantOf(expression) : undefined;
+  return constant ? textsOf(constant) : ['(computed)'];
+}
+
+function constantOf(name: ts.Identifier): ts.Expression | undefined {
+  for (let scope: ts.Node | undefined = name.parent; scope; scope = scope.parent) {
+    if (!ts.isBlock(scope) && !ts.isSourceFile(scope)) continue;
+    const declarations = scope.statements
+      .filter((statement) => ts.isVariableStatement(statement))
+      .flatMap((statement) => [...statement.declarationList.declarations]);
+    const found = declarations.find((declaration) => declaration.name.getText() === name.text);
+    if (found) return found.initializer;
+  }
+  return undefined;
+}
+
+function filesIn(folder: string): string[] {
+  const names = readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' });
+  return names.map((name) => `${folder}/${name.replaceAll('\\', '/')}`);
+}
+
+function read(path: string): string {
+  return readFileSync(join(ROOT, path), 'utf8');
+}

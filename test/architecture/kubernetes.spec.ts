@@ -1,0 +1,209 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { SETTINGS } from '../../src/config/settings.schema.ts';
+import { loadSettings, type Settings } from '../../src/config/settings.ts';
+import type { Route } from '../../src/http/routes.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { FOLDER, faultsOf, type Manifest, parseManifests, readManifests } from '../support/manifests.ts';
+
+const manifests = readManifests();
+const of = (kind: string) => manifests.filter((manifest) => manifest.kind === kind);
+const deployments = of('Deployment');
+const [job] = of('Job') as [Manifest];
+const [settings] = of('ConfigMap') as [Manifest];
+const kustomization = parse(readFileSync(join(FOLDER, 'kustomization.yaml'), 'utf8'));
+const podSpec = ({ spec }: Manifest) => spec.template.spec;
+const container = (manifest: Manifest) => podSpec(manifest).containers[0];
+
+/** What the Secret would hold. */
+const SECRETS: Record<string, string> = {
+  DATABASE_URL: 'postgres://sluice:x@postgres:5432/sluice',
+  API_KEYS: 'ops=admin:sk_ops_0123456789,metrics=read:sk_metrics_0123456789',
+  SECRETS_KEYS: `k1=${Buffer.alloc(32, 1).toString('base64')}`,
+  METRICS_KEY: 'sk_metrics_0123456789',
+};
+
+describe('the manifests', () => {
+  it('are all named in the kustomization, and nothing else is', () => {
+    const files = readdirSync(FOLDER).filter((name) => name !== 'kustomization.yaml');
+    expect([...kustomization.resources].sort()).toEqual(files.sort());
+    const names = manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('are what Kubernetes, KEDA and the Prometheus operator understand, to the last field', async () => {
+    expect(await faultsOf(manifests)).toEqual([]);
+  });
+
+  it.each([
+    ['api.yaml', 'livenessProbe', 'livenesProbe'],
+    ['api.yaml', 'maxUnavailable: 0', 'maxUnavailble: 0'],
+    ['api.yaml', 'containerPort: 3000', "containerPort: '3000'"],
+    ['workers.yaml', 'readOnlyRootFilesystem: true', 'readOnlyRootFilesystem: yes please'],
+    ['workers.yaml', 'seconds: 5', 'second: 5'],
+    ['scaling.yaml', 'minReplicaCount', 'minReplicasCount'],
+    ['monitoring.yaml', 'matchLabels', 'matchLabel'],
+    ['network.yaml', 'podSelector', 'podSelektor'],
+    ['settings.yaml', "'off'", 'off'],
+    ['migration.yaml', 'kind: Job', 'kind: Jobb'],
+  ])('are read by a checker that sees a slip of the pen: %s, %s as %s', async (file, right, wrong) => {
+    const text = readFileSync(join(FOLDER, file), 'utf8');
+    expect(text).toContain(right);
+    expect(await faultsOf(parseManifests(text.replace(right, wrong)))).not.toEqual([]);
+  });
+
+  it('E9 run the roles apart, each role somewhere', () => {
+    const roles = deployments.map((one) => environmentOf(one).ROLES);
+    expect(roles).toEqual(['api', 'upkeep', 'inbox,outbox'].filter((role) => roles.includes(role)));
+    expect(roles.join().split(',').sort()).toEqual(['api', 'inbox', 'outbox', 'upkeep']);
+  });
+
+  it('set only what the service knows, to what it takes', () => {
+    for (const manifest of [...deployments, job]) {
+      const environment = environmentOf(manifest);
+      expect(Object.keys(environment).filter((name) => !(name in SETTINGS))).toEqual([]);
+      expect(() => loadSettings(environment)).not.toThrow();
+    }
+    expect(loadSettings(environmentOf(deployments[0]!)).migrations).toBe('off');
+  });
+
+  it('take from the Secret what the kustomization says it holds', () => {
+    const text = readFileSync(join(FOLDER, 'kustomization.yaml'), 'utf8');
+    const held = [...text.matchAll(/--from-literal=(\w+)=/g)].map(([, name]) => name!);
+    expect(text).toContain('create secret generic sluice-secrets');
+    const [monitor] = of('ServiceMonitor') as [Manifest];
+    const references = [
+      ...[...deployments, job].flatMap((one) =>
+        (container(one).env as Variable[]).flatMap(({ valueFrom }) =>
+          valueFrom ? [valueFrom.secretKeyRef] : [],
+        ),
+      ),
+      monitor.spec.endpoints[0].authorization.credentials,
+    ];
+    expect(new Set(references.map(({ name }) => name))).toEqual(new Set(['sluice-secrets']));
+    expect([...new Set(references.map(({ key }) => key))].sort()).toEqual(held.sort());
+  });
+
+  it('run as nobody in particular, on a file system nobody writes to, within limits', () => {
+    for (const manifest of [...deployments, job]) {
+      expect(podSpec(manifest)).toMatchObject({
+        automountServiceAccountToken: false,
+        securityContext: { runAsNonRoot: true, runAsUser: 10001, seccompProfile: { type: 'RuntimeDefault' } },
+      });
+      expect(container(manifest)).toMatchObject({
+        image: 'sluice',
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        },
+        resources: { requests: { cpu: expect.any(String) }, limits: { memory: expect.any(String) } },
+      });
+      expect(podSpec(manifest).volumes).toBeUndefined();
+    }
+    expect(kustomization.images[0].name).toBe('sluice');
+  });
+
+  it('leave a replica the time it needs to stop', () => {
+    for (const manifest of deployments) {
+      const { drainGrace, drainTimeout } = loadSettings(environmentOf(manifest));
+      const preStopMs = container(manifest).lifecycle.preStop.sleep.seconds * 1_000;
+      expect(preStopMs).toBeGreaterThanOrEqual(5_000);
+      expect(podSpec(manifest).terminationGracePeriodSeconds * 1_000).toBeGreaterThan(
+        preStopMs + drainGrace + drainTimeout + 5_000,
+      );
+    }
+  });
+
+  it('select pods that exist, by labels they have', () => {
+    const pods = [...deployments, job].map(({ spec }) => spec.template.metadata.labels as Labels);
+    const selectors: Labels[] = [
+      ...deployments.map(({ spec }) => spec.selector.matchLabels),
+      ...of('Service').map(({ spec }) => spec.selector),
+      ...of('PodDisruptionBudget').map(({ spec }) => spec.selector.matchLabels),
+      ...of('NetworkPolicy').map(({ spec }) => spec.podSelector.matchLabels),
+      ...deployments.map((one) => podSpec(one).topologySpreadConstraints[0].labelSelector.matchLabels),
+    ];
+    expect(selectors.filter((selector) => !pods.some((labels) => matches(selector, labels)))).toEqual([]);
+    const [monitor] = of('ServiceMonitor') as [Manifest];
+    const watched = of('Service').filter(({ metadata }) =>
+      matches(monitor.spec.selector.matchLabels, metadata.labels!),
+    );
+    expect(watched.map(({ metadata }) => metadata.name)).toEqual(['sluice-metrics']);
+    expect(watched[0]!.spec.ports[0].name).toBe(monitor.spec.endpoints[0].port);
+    const scaled = [...of('ScaledObject'), ...of('HorizontalPodAutoscaler')].map(
+      ({ spec }) => spec.scaleTargetRef.name,
+    );
+    expect(scaled.sort()).toEqual(['sluice-api', 'sluice-workers']);
+    const names = deployments.map(({ metadata }) => metadata.name);
+    expect(
+      of('PodDisruptionBudget')
+        .map(({ metadata }) => metadata.name)
+        .sort(),
+    ).toEqual(names.sort());
+    // One that is scaled must not say how many there are: every apply would set it back.
+    const fixed = deployments.filter(({ spec }) => spec.replicas !== undefined);
+    expect(fixed.map(({ metadata }) => metadata.name).filter((name) => scaled.includes(name))).toEqual([]);
+  });
+});
+
+describe('a running replica', () => {
+  let database: TestDatabase;
+  let replica: TestApp;
+
+  beforeAll(async () => {
+    database = await createDatabase();
+    replica = await startApp(database, { ROLES: 'api' });
+  });
+  afterAll(async () => {
+    await replica.close();
+    await database.drop();
+  });
+
+  it('has the paths and the port that are asked for', () => {
+    const paths = replica.app.routes.filter(({ method }: Route) => method === 'GET').map(({ url }) => url);
+    const [monitor] = of('ServiceMonitor') as [Manifest];
+    for (const manifest of deployments) {
+      const { ports, startupProbe, readinessProbe, livenessProbe } = container(manifest);
+      expect([startupProbe, readinessProbe, livenessProbe].map(({ httpGet }) => httpGet.path)).toEqual([
+        '/readyz',
+        '/readyz',
+        '/livez',
+      ]);
+      for (const { httpGet } of [startupProbe, readinessProbe, livenessProbe]) {
+        expect(paths).toContain(httpGet.path);
+        expect(ports.map(({ name }: { name: string }) => name)).toContain(httpGet.port);
+      }
+      const { port }: Settings = loadSettings(environmentOf(manifest));
+      expect(ports[0].containerPort).toBe(port);
+    }
+    expect(paths).toContain(monitor.spec.endpoints[0].path);
+    for (const { spec } of of('Service')) expect(spec.ports[0].targetPort).toBe('http');
+    expect(container(job).command).toEqual(['node', 'dist/src/migrate.js']);
+  });
+});
+
+type Labels = Record<string, string>;
+interface Variable {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: { readonly secretKeyRef: { readonly name: string; readonly key: string } };
+}
+
+/** What the process would find. */
+function environmentOf(manifest: Manifest): Record<string, string> {
+  const { env, envFrom } = container(manifest) as {
+    env: Variable[];
+    envFrom: { configMapRef: { name: string } }[];
+  };
+  expect(envFrom.map(({ configMapRef }) => configMapRef.name)).toEqual([settings.metadata.name]);
+  const own = env.map(({ name, value, valueFrom }) => [name, value ?? SECRETS[valueFrom!.secretKeyRef.key]!]);
+  return { ...settings.data, ...Object.fromEntries(own) };
+}
+
+function matches(selector: Labels, labels: Labels): boolean {
+  return Object.entries(selector).every(([name, value]) => labels[name] === value);
+}

@@ -1,0 +1,193 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { readQuery } from '../support/promql.ts';
+import { Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+/** What Prometheus adds to everything it scrapes. */
+const ADDED = ['instance', 'job'];
+
+interface Rule {
+  alert: string;
+  expr: string;
+  labels: { severity: string };
+  annotations: { summary: string; runbook_url: string };
+}
+interface Panel {
+  title: string;
+  type: string;
+  targets?: { expr: string; legendFormat: string }[];
+  gridPos: { x: number; y: number; w: number; h: number };
+}
+
+const rules: Rule[] = parse(read('deploy/prometheus/alerts.yaml')).groups.flatMap(
+  ({ rules }: { rules: Rule[] }) => rules,
+);
+const dashboard = JSON.parse(read('deploy/grafana/sluice.json'));
+const panels: Panel[] = dashboard.panels.filter(({ type }: Panel) => type !== 'row');
+const queries = panels.flatMap(({ title, targets = [] }) =>
+  targets.map(({ expr }) => [title, expr] as const),
+);
+const variable: string = dashboard.templating.list[1].query.query;
+
+let stage: Stage;
+/** Every metric of a running replica, with its labels. */
+let exposed: Map<string, string[]>;
+
+beforeAll(async () => {
+  stage = await Stage.open({ METRICS_INTERVAL: '100ms' });
+  exposed = (await until(async () => {
+    const found = await exposedBy(stage);
+    return found.has('sluice_backlog') ? found : undefined;
+  }))!;
+});
+afterAll(() => stage.close());
+
+describe('the alerts', () => {
+  it('A6 ask only for metrics and labels that a running replica exposes', () => {
+    expect(rules.length).toBeGreaterThan(15);
+    expect(rules.flatMap(({ alert, expr }) => faultsOf(expr).map((fault) => `${alert}: ${fault}`))).toEqual(
+      [],
+    );
+  });
+
+  it('use in their texts only labels that their query keeps', () => {
+    const faults = rules.flatMap(({ alert, expr, annotations }) => {
+      const kept = readQuery(expr).grouped;
+      const used = [...annotations.summary.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label!);
+      return used.filter((label) => !kept.includes(label)).map((label) => `${alert}: ${label}`);
+    });
+    expect(faults).toEqual([]);
+  });
+
+  it('each point to a chapter of the runbook that exists', () => {
+    expect(rules.flatMap(({ alert, annotations }) => lostLink(annotations.runbook_url, alert))).toEqual([]);
+  });
+
+  it('have names of their own and a severity somebody can route by', () => {
+    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+    expect(rules.filter(({ labels }) => !['info', 'warning', 'critical'].includes(labels.severity))).toEqual(
+      [],
+    );
+  });
+
+  it.each([
+    ['a metric nobody exposes', 'sum(sluice_backlogs)'],
+    ['a label the metric does not have', 'sluice_backlog{state="ready"}'],
+    ['a label to group by that it does not have', 'max by (queue) (sluice_backlog)'],
+    ['a suffix of a histogram on a gauge', 'rate(sluice_backlog_bucket[5m])'],
+  ])('are read by a checker that sees %s', (_fault, query) => {
+    expect(faultsOf(query)).toHaveLength(1);
+  });
+
+  it('are read by a checker that sees what is not PromQL, and a chapter that does not exist', () => {
+    expect(() => readQuery('sum by (a (sluice_backlog)')).toThrow('not PromQL');
+    expect(lostLink('docs/operating.md#no-such-chapter', 'x')).toHaveLength(1);
+    expect(lostLink('docs/no-such-file.md#dead-letters', 'x')).toHaveLength(1);
+  });
+});
+
+describe('the scaling of workers', () => {
+  it('goes by a metric that a running replica exposes', () => {
+    const text = read('deploy/kubernetes/scaling.yaml');
+    const asked = [...text.matchAll(/^ +query: (.+)$/gm)].map(([, query]) => query!);
+    expect(asked).toHaveLength(1);
+    expect(asked.flatMap(faultsOf)).toEqual([]);
+  });
+});
+
+describe('the dashboard', () => {
+  it('E14 asks only for metrics and labels that a running replica exposes', () => {
+    expect(queries.length).toBeGreaterThan(30);
+    expect(queries.flatMap(([title, expr]) => faultsOf(expr).map((fault) => `${title}: ${fault}`))).toEqual(
+      [],
+    );
+    const [, selector, label] = /^label_values\((.+), (\w+)\)$/.exec(variable)!;
+    expect(faultsOf(`max by (${label}) (${selector})`)).toEqual([]);
+  });
+
+  it('names in its legends only labels that the query keeps', () => {
+    const faults = panels.flatMap(({ title, targets = [] }) =>
+      targets.flatMap(({ expr, legendFormat }) => {
+        const kept = [...readQuery(expr).grouped, ...ADDED];
+        const used = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!);
+        return used.filter((one) => !kept.includes(one)).map((one) => `${title}: ${one}`);
+      }),
+    );
+    expect(faults).toEqual([]);
+  });
+
+  it('E10 shows every metric of ours, and no two panels in one place', () => {
+    const shown = new Set(
+      queries.flatMap(([, expr]) => readQuery(expr).selected.map(({ metric }) => base(metric))),
+    );
+    const alerted = new Set(
+      rules.flatMap(({ expr }) => readQuery(expr).selected.map(({ metric }) => metric)),
+    );
+    const unseen = [...exposed.keys()].filter(
+      (name) => !/^sluice_(nodejs|process)_/.test(name) && !shown.has(name) && !alerted.has(name),
+    );
+    expect(unseen).toEqual([]);
+    const places = panels.map(({ gridPos: { x, y } }) => `${x},${y}`);
+    expect(new Set(places).size).toBe(places.length);
+  });
+});
+
+function faultsOf(expr: string): string[] {
+  const { selected, grouped } = readQuery(expr);
+  const known = selected.flatMap(({ metric }) => exposed.get(base(metric)) ?? []);
+  return [
+    ...selected.flatMap(({ metric, labels }) => {
+      const has = exposed.get(base(metric));
+      if (!has) return [`nobody exposes ${metric}`];
+      return labels.filter((label) => !has.includes(label)).map((label) => `${metric} has no ${label}`);
+    }),
+    ...(known.length || selected.every(({ metric }) => exposed.has(base(metric)))
+      ? grouped.filter((label) => ![...known, ...ADDED].includes(label)).map((label) => `groups by ${label}`)
+      : []),
+  ];
+}
+
+/** The metric a sample belongs to. */
+function base(sample: string): string {
+  const whole = sample.replace(/_(bucket|sum|count)$/, '');
+  return exposed.get(whole)?.includes('le') ? whole : sample;
+}
+
+/** By what the registry declares, since a metric without samples shows no labels. */
+async function exposedBy({ replica }: Stage): Promise<Map<string, string[]>> {
+  const { Metrics } = await import('../../src/telemetry/metrics.ts');
+  const { text } = await replica.call('GET', '/metrics');
+  const names = [...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name!);
+  const { registry } = replica.app.nest.get(Metrics);
+  return new Map(
+    names.map((name) => {
+      const metric = registry.getSingleMetric(name) as unknown as { labelNames: string[]; buckets?: unknown };
+      return [name, [...metric.labelNames, ...(metric.constructor.name === 'Histogram' ? ['le'] : [])]];
+    }),
+  );
+}
+
+function lostLink(link: string, alert: string): string[] {
+  const [path, anchor] = link.split('#') as [string, string];
+  let text = '';
+  try {
+    text = read(path);
+  } catch {
+    return [`${alert}: no file ${path}`];
+  }
+  const anchors = [...text.matchAll(/^#+ (.+)$/gm)].map(([, title]) =>
+    title!
+      .toLowerCase()
+      .replaceAll(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
+  return anchors.includes(anchor) ? [] : [`${alert}: no chapter ${anchor}`];
+}
+
+function read(path: string): string {
+  return readFileSync(resolve(ROOT, path), 'utf8');
+}

@@ -1,0 +1,129 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+
+const SNAPSHOT = resolve(import.meta.dirname, 'openapi.snapshot.json');
+const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
+
+interface Operation {
+  summary?: string;
+  operationId?: string;
+  security?: unknown[];
+  parameters?: { name: string; schema?: { type?: string } }[];
+  responses: Record<string, unknown>;
+  'x-scope'?: string;
+}
+
+let database: TestDatabase;
+let replica: TestApp;
+let document: { info: { version: string }; paths: Record<string, Record<string, Operation>> };
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database);
+  document = (await replica.call('GET', '/openapi.json', { key: null })).body;
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+describe('the OpenAPI document', () => {
+  it('is valid', async () => {
+    const result = await new Validator().validate(structuredClone(document));
+    expect(result).toEqual({ valid: true });
+  });
+
+  it('is the one agreed on; UPDATE_OPENAPI=1 npm run jest -- openapi writes what it has become', () => {
+    const text = `${JSON.stringify({ ...document, info: { ...document.info, version: '' } }, null, 2)}\n`;
+    if (process.env.UPDATE_OPENAPI) writeFileSync(SNAPSHOT, text);
+    expect(text).toBe(readFileSync(SNAPSHOT, 'utf8'));
+  });
+
+  it('has every route, with the scope it asks for, and no route that is not there', () => {
+    const served = replica.app.routes
+      .filter(({ method, url }) => method !== 'HEAD' && !/^\/(docs|openapi\.json)/.test(url))
+      .map(({ method, url, access }) => {
+        const scope = access === 'public' || access === 'metrics' ? undefined : access;
+        return `${method} ${url.replace(/:([A-Za-z]+)/g, '{$1}')} ${scope}`;
+      });
+    const described = operations().map(([name, operation]) => `${name} ${operation['x-scope']}`);
+    expect(described.sort()).toEqual(served.sort());
+  });
+
+  it('says of every operation what it does, takes and answers, and whether it wants a key', () => {
+    for (const [name, operation] of operations()) {
+      expect([name, operation.summary]).toEqual([name, expect.stringMatching(/\S{3}/)]);
+      expect([name, Object.keys(operation.responses).some((status) => /^2/.test(status))]).toEqual([
+        name,
+        true,
+      ]);
+      for (const parameter of operation.parameters ?? []) {
+        expect([name, parameter.name, parameter.schema?.type]).toEqual([
+          name,
+          parameter.name,
+          expect.any(String),
+        ]);
+      }
+      expect([name, Boolean(operation.security)]).toEqual([name, Boolean(operation['x-scope'])]);
+    }
+    const ids = operations().map(([, { operationId }]) => operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+});
+
+describe('the documentation page', () => {
+  it('loads with everything it asks for, from here', async () => {
+    const page = await replica.call('GET', '/docs', { key: null });
+    const wanted = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path!);
+
+    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+    expect(wanted.length).toBeGreaterThanOrEqual(4);
+    for (const path of wanted) {
+      const asset = await replica.call('GET', path, { key: null });
+      expect([path, asset.status, asset.headers.get('content-type')]).toEqual([path, 200, typeOf(path)]);
+      expect(asset.text.length).toBeGreaterThan(50);
+    }
+    expect((await replica.call('GET', '/docs/start.js', { key: null })).text).toContain('/openapi.json');
+  });
+
+  it('runs no script that does not come from here, and needs none', async () => {
+    const page = await replica.call('GET', '/docs', { key: null });
+    const policy = page.headers.get('content-security-policy')!;
+    const rules = new Map(policy.split('; ').map((rule) => [rule.split(' ')[0], rule.split(' ').slice(1)]));
+
+    expect(rules.get('default-src')).toEqual(["'self'"]);
+    expect(rules.get('script-src') ?? rules.get('default-src')).toEqual(["'self'"]);
+    expect(rules.get('frame-ancestors')).toEqual(["'none'"]);
+    expect(page.text).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=|javascript:/i);
+  });
+
+  it.each([
+    'package.json',
+    '..%2fpackage.json',
+    '%2e%2e%2fpackage.json',
+    'index.html',
+    'constructor',
+    '__proto__',
+  ])('gives out no other file: %s', async (file) => {
+    const answer = await replica.call('GET', `/docs/${file}`, { key: null });
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'application/problem+json']);
+  });
+});
+
+function operations(): [name: string, operation: Operation][] {
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    METHODS.filter((method) => methods[method]).map((method): [string, Operation] => [
+      `${method.toUpperCase()} ${path}`,
+      methods[method]!,
+    ]),
+  );
+}
+
+function typeOf(path: string): string {
+  if (path.endsWith('.css')) return 'text/css; charset=utf-8';
+  return path.endsWith('.js') ? 'text/javascript; charset=utf-8' : 'image/png';
+}

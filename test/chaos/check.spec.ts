@@ -1,0 +1,223 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from '@jest/globals';
+import { check } from '../../chaos/check.ts';
+import type { Arrival, DeliveryRow, History, MessageRow, Posted } from '../../chaos/history.ts';
+import { type Blow, type Fault, schedule } from '../../chaos/schedule.ts';
+import type { Check } from '../../chaos/violation.ts';
+
+const md5 = (text: string) => createHash('md5').update(text).digest('hex');
+
+function message(position: number, id: string, more: Partial<MessageRow> = {}): MessageRow {
+  const row = {
+    position,
+    id,
+    type: 'plain',
+    key: 'k',
+    lane: 1,
+    payload: {},
+    text: '{}',
+    error: null,
+    superseded_by: null,
+  };
+  return { ...row, status: 'finished', attempt: 1, ...more };
+}
+
+function posted(id: string, more: Partial<Posted> = {}): Posted {
+  return { id, type: 'plain', key: 'k', payload: '{}', outcome: 'accepted', scheduled: false, ...more };
+}
+
+function delivery(id: string, number: number, more: Partial<DeliveryRow> = {}): DeliveryRow {
+  const row = { id, listener: 'a', message: number, key: 'k', lane: 257, sequence: number, error: null };
+  return { ...row, status: 'finished', attempt: 1, attempts: [], ...more };
+}
+
+function arrival(at: number, name: string, number: number, more: Partial<Arrival> = {}): Arrival {
+  const body = `{"id":"m${number}","type":"plain","timestamp":"2026-01-01T00:00:00.000Z","key":"k","sequence":${number},"data":{}}`;
+  const one = { listener: 'a', at, atMs: at, delivery: name, signed: 'yes', body, ce: undefined };
+  return { ...one, answer: 'ok', ...more };
+}
+
+/** Two messages of a key, and a third that was refused. */
+const GOOD: History = {
+  posted: [posted('m1'), posted('m2'), posted('m3', { outcome: 'refused' })],
+  messages: [message(1, 'm1'), message(2, 'm2')],
+  effects: [
+    { id: 'm1', times: 1 },
+    { id: 'm2', times: 1 },
+  ],
+  chains: [{ key: 'k', n: 2, hash: md5(`${md5('m1')}m2`) }],
+  deeds: [],
+  deliveries: [delivery('d1', 1), delivery('d2', 2)],
+  arrivals: [arrival(1, 'd1', 1), arrival(2, 'd2', 2)],
+  leased: [],
+  holds: [],
+  operated: [],
+  terms: {
+    retriesMs: [100, 200],
+    listeners: [{ name: 'a', types: ['plain'], ordered: true, format: 'standard', mostAttempts: 3 }],
+  },
+};
+
+const dead = message(2, 'm2', { status: 'dead', payload: { refuses: true } });
+const hold = { queue: 'inbox', key: 'k', lane: 1, reason: 'dead-letter', endless: true };
+const failed = (what: string, attempt: number, atMs: number) => ({ id: 'm1', what, attempt, atMs });
+
+const PLANTED: readonly [Check, string, Partial<History>][] = [
+  ['nothing accepted is lost', 'a message that is gone', { posted: [...GOOD.posted, posted('m4')] }],
+  [
+    'nothing refused is applied',
+    'a refused one that is there',
+    { messages: [...GOOD.messages, message(3, 'm3')] },
+  ],
+  [
+    'nothing refused is applied',
+    'one that nobody posted',
+    { messages: [...GOOD.messages, message(3, 'm9')] },
+  ],
+  ['the effect is there once', 'a second effect', { effects: [{ id: 'm1', times: 2 }, GOOD.effects[1]!] }],
+  ['the effect is there once', 'no effect', { effects: [GOOD.effects[0]!] }],
+  ['the effect is there once', 'a second row', { messages: [...GOOD.messages, message(3, 'm2')] }],
+  [
+    'the read model is the fold',
+    'another order',
+    { chains: [{ key: 'k', n: 2, hash: md5(`${md5('m2')}m1`) }] },
+  ],
+  [
+    'the read model is the fold',
+    'a chain too many',
+    { chains: [...GOOD.chains, { key: 'x', n: 1, hash: '' }] },
+  ],
+  ['order as posted', 'positions the other way round', { posted: [posted('m2'), posted('m1')] }],
+  [
+    'dead letters: only the guilty, nothing passes them',
+    'one that passes',
+    { messages: [message(1, 'm1', { status: 'dead', payload: { refuses: true } }), message(2, 'm2')] },
+  ],
+  [
+    'dead letters: only the guilty, nothing passes them',
+    'an innocent one',
+    { messages: [message(1, 'm1'), { ...dead, payload: {} }] },
+  ],
+  [
+    'superseded by a later one of its slot',
+    'a plain one superseded',
+    { messages: [message(1, 'm1', { status: 'superseded', superseded_by: 2 }), message(2, 'm2')] },
+  ],
+  [
+    'sent with the effect',
+    'one that sent nothing',
+    { messages: [message(1, 'm1', { payload: { sendsTo: 'x' } }), message(2, 'm2')] },
+  ],
+  [
+    'a retry waits its time',
+    'a second attempt too soon',
+    { deeds: [failed('try', 1, 0), failed('fail', 1, 1), failed('try', 2, 50)] },
+  ],
+  [
+    'inbox attempts within the maximum',
+    'a fourth attempt of three',
+    { messages: [message(1, 'm1', { attempt: 4 }), message(2, 'm2')] },
+  ],
+  [
+    'every listener got everything, or it is a dead letter',
+    'a delivery that was not written',
+    { deliveries: [GOOD.deliveries[0]!] },
+  ],
+  [
+    'every listener got everything, or it is a dead letter',
+    'finished and never taken',
+    { arrivals: [GOOD.arrivals[0]!] },
+  ],
+  [
+    'every listener got everything, or it is a dead letter',
+    'dead and never turned down',
+    { deliveries: [GOOD.deliveries[0]!, delivery('d2', 2, { status: 'dead', error: 'no' })] },
+  ],
+  [
+    'told only what took effect',
+    'a second delivery',
+    { deliveries: [...GOOD.deliveries, delivery('d3', 2)] },
+  ],
+  ['told only what took effect', 'a stranger', { arrivals: [...GOOD.arrivals, arrival(3, 'd9', 3)] }],
+  [
+    'order per key at the receiver',
+    'the second first',
+    { arrivals: [arrival(1, 'd2', 2), arrival(2, 'd1', 1)] },
+  ],
+  [
+    'order per key at the receiver',
+    'the second before the first was taken',
+    { arrivals: [arrival(1, 'd1', 1, { answer: '500' }), arrival(2, 'd2', 2), arrival(3, 'd1', 1)] },
+  ],
+  ['signatures', 'a wrong one', { arrivals: [arrival(1, 'd1', 1, { signed: 'no' }), GOOD.arrivals[1]!] }],
+  [
+    'bytes as posted',
+    'another payload stored',
+    { messages: [message(1, 'm1', { text: '{ }' }), message(2, 'm2')] },
+  ],
+  ['bytes as posted', 'another body', { arrivals: [arrival(1, 'd1', 2), GOOD.arrivals[1]!] }],
+  [
+    'every repeat has a reason',
+    'a repeat without one',
+    { arrivals: [...GOOD.arrivals, arrival(3, 'd1', 1), arrival(4, 'd1', 1)] },
+  ],
+  [
+    'delivery attempts within the maximum',
+    'a fourth of three',
+    { deliveries: [delivery('d1', 1, { attempt: 4 }), GOOD.deliveries[1]!] },
+  ],
+  ['no lease left', 'a leased lane', { leased: [{ queue: 'inbox', lane: 3 }] }],
+  [
+    'nothing stuck',
+    'a pending one',
+    { messages: [message(1, 'm1'), message(2, 'm2', { status: 'pending' })] },
+  ],
+  ['nothing stuck', 'held without a dead letter', { holds: [{ ...hold, reason: 'operator' }] }],
+];
+
+describe('the checker of the fault runs', () => {
+  it('has nothing to say against a good history', () => {
+    expect(check(GOOD)).toEqual([]);
+  });
+
+  it('accepts what waits behind a dead letter', () => {
+    const held = message(3, 'm4', { status: 'held' });
+    const history = {
+      ...GOOD,
+      posted: [...GOOD.posted, posted('m4')],
+      messages: [message(1, 'm1'), dead, held],
+      effects: [GOOD.effects[0]!],
+      chains: [{ key: 'k', n: 1, hash: md5('m1') }],
+      deliveries: [GOOD.deliveries[0]!],
+      arrivals: [GOOD.arrivals[0]!],
+      holds: [hold],
+    };
+    expect(check(history)).toEqual([]);
+    expect(check({ ...history, holds: [] })).not.toEqual([]);
+  });
+
+  it.each(PLANTED)('"%s" sees %s', (name, _fault, change) => {
+    expect(check({ ...GOOD, ...change }).map((one) => one.check)).toContain(name);
+  });
+});
+
+describe('the schedule of a fault run', () => {
+  const faults: Fault[] = ['kill', 'freeze-at-point', 'postgres-fast', 'poison'];
+  const of = (seed: number): Blow[] =>
+    schedule({ seed, seconds: 60, replicas: 3, faults, everyMs: 1_000, leaseMs: 2_000 });
+
+  it('is the same for the same seed, and another for another', () => {
+    expect(of(5)).toEqual(of(5));
+    expect(of(5)).not.toEqual(of(6));
+    expect(new Set(of(5).map(({ fault }) => fault))).toEqual(new Set(faults.slice(0, 3)));
+  });
+});
+
+describe('the guards', () => {
+  it('are all in place in the service, and no setting takes one away', async () => {
+    const { GUARDS } = await import('../../src/lanes/guards.ts');
+    const { SETTINGS } = await import('../../src/config/settings.schema.ts');
+    expect(Object.values(GUARDS)).toEqual(Object.values(GUARDS).map(() => true));
+    expect(Object.keys(SETTINGS).filter((name) => /guard|fence|chaos|without/i.test(name))).toEqual([]);
+  });
+});

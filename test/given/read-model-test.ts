@@ -1,0 +1,38 @@
+import { afterAll, beforeAll } from '@jest/globals';
+import type { ReadModel } from '../../src/contract/read-model.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { Scenario, type Scenarios, type Tested } from './scenario.ts';
+import type { TestMessage } from './test-message.ts';
+import { Workbench } from './workbench.ts';
+
+/**
+ * For the spec of a read model: a database of its own, and the word to begin with.
+ *
+ *     const { given } = readModelTest(recruitment);
+ *
+ *     await given(CandidateDenormalizer, [candidateApplied()])
+ *       .when(candidateAccepted(), { times: 2 })
+ *       .then(Candidate, [{ id: 'c-1', status: 'accepted' }]);
+ *
+ * Every scenario is run twice, its messages one by one and all in one batch, and leaves nothing behind.
+ */
+export function readModelTest(readModel: ReadModel) {
+  let database: TestDatabase;
+  let scenarios: Scenarios | undefined;
+
+  beforeAll(async () => {
+    database = await createDatabase();
+    scenarios = { workbench: await Workbench.open(database.url, readModel), unawaited: new Set() };
+  });
+  afterAll(async () => {
+    await scenarios?.workbench.close();
+    await database.drop();
+    const [forgotten] = scenarios?.unawaited ?? [];
+    if (forgotten) throw new Error(`a scenario was never awaited: ${forgotten.place}`);
+  });
+
+  return {
+    given: (denormalizers: Tested | readonly Tested[], messages: readonly TestMessage[]): Scenario =>
+      new Scenario(() => scenarios!, denormalizers, messages),
+  };
+}

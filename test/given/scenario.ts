@@ -1,0 +1,194 @@
+import { deepStrictEqual } from 'node:assert/strict';
+import type { Type } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { formatDuration } from '../../src/config/duration.ts';
+import type { DeclaredDenormalizer } from '../../src/inbox/denormalizers/declared-denormalizer.ts';
+import { declared } from '../../src/inbox/denormalizers/denormalizers.ts';
+import type { Failure } from '../../src/inbox/processing/decide.ts';
+import type { TestMessage } from './test-message.ts';
+import type { Result, Way, Workbench } from './workbench.ts';
+
+/** A denormalizer's class, or an instance where its constructor takes something. */
+export type Tested = Type<object> | object;
+
+/** Says who opened it, and holds what is not awaited yet. */
+export interface Scenarios {
+  readonly workbench: Workbench;
+  readonly unawaited: Set<Scenario>;
+}
+
+type Check = (result: Result, manager: EntityManager) => Promise<void>;
+
+/** What was given and what comes; then one says what is expected of it. */
+export class Scenario {
+  private readonly tested: readonly DeclaredDenormalizer[];
+  private readonly coming: TestMessage[] = [];
+  private readonly checks: Check[] = [];
+  private readonly opened = new Error('here');
+
+  constructor(
+    private readonly scenarios: () => Scenarios,
+    tested: Tested | readonly Tested[],
+    private readonly given: readonly TestMessage[],
+  ) {
+    this.tested = [tested].flat().map(declaredOf);
+    scenarios().unawaited.add(this);
+  }
+
+  /** These come, in this order; `times`: upstream says each so many times, with another id. */
+  when(messages: TestMessage | readonly TestMessage[], { times = 1 }: { times?: number } = {}): Outcomes {
+    for (const message of [messages].flat()) {
+      for (let time = 0; time < times; time++) this.coming.push(message);
+    }
+    return new Outcomes(this);
+  }
+
+  expect(check: Check): Expected {
+    this.checks.push(check);
+    return new Expected(this);
+  }
+
+  /** Both ways: what comes of messages must not depend on whether they come together. */
+  async run(): Promise<undefined> {
+    const { workbench, unawaited } = this.scenarios();
+    unawaited.delete(this);
+    for (const way of this.ways()) {
+      try {
+        await workbench.run(this.tested, way, this.given, this.coming, async (result, manager) => {
+          for (const check of this.checks) await check(result, manager);
+        });
+      } catch (error) {
+        throw withPlace(error, way, this.opened);
+      }
+    }
+  }
+
+  get place(): string {
+    return placeOf(this.opened);
+  }
+
+  /** Coalescing and ranks are about messages that wait together. */
+  private ways(): Way[] {
+    const together = this.tested.some(({ options }) => options.coalesce || options.rank);
+    return together ? ['in one batch'] : ['one by one', 'in one batch'];
+  }
+}
+
+/** What may be expected first. */
+export class Outcomes {
+  constructor(private readonly scenario: Scenario) {}
+
+  /** Applied, and the table holds exactly these rows, in the order of its key; of each, what is named here. */
+  // biome-ignore lint/suspicious/noThenProperty: given, when, then
+  then<Row extends object>(entity: Type<Row>, rows: readonly Partial<Row>[]): Expected {
+    if (typeof rows === 'function')
+      throw new Error('say what is expected: await given(…).when(…).then(Entity, rows)');
+    return this.scenario.expect(applied).and(entity, rows);
+  }
+
+  /** Applied, and exactly these messages are sent. */
+  thenSent(messages: readonly Partial<Result['sent'][number]>[]): Expected {
+    return this.scenario.expect(applied).andSent(messages);
+  }
+
+  /** A dead letter at once. */
+  thenRefused(reason: RegExp): Expected {
+    return this.scenario.expect(async ({ failures }) => void expectFailure(failures, 'dead', reason));
+  }
+
+  /** Comes again after the delay, uncharged. */
+  thenDeferred(delay: string, reason = /./): Expected {
+    return this.scenario.expect(async ({ failures }) => {
+      const failure = expectFailure(failures, 'deferred', reason);
+      deepStrictEqual(formatDuration((failure as { afterMs: number }).afterMs), delay);
+    });
+  }
+
+  /** Fails, and is tried again by the schedule. */
+  thenFails(reason: RegExp): Expected {
+    return this.scenario.expect(async ({ failures }) => void expectFailure(failures, 'retry', reason));
+  }
+}
+
+/** Runs when it is awaited. */
+export class Expected implements PromiseLike<undefined> {
+  constructor(private readonly scenario: Scenario) {}
+
+  and<Row extends object>(entity: Type<Row>, rows: readonly Partial<Row>[]): Expected {
+    return this.scenario.expect(async (_result, manager) => {
+      const { primaryColumns } = manager.connection.getMetadata(entity);
+      const order = Object.fromEntries(primaryColumns.map((column) => [column.propertyName, 'ASC']));
+      const found = await manager.find(entity, { order: order as never });
+      deepStrictEqual(
+        found.map((row, index) => named(row, rows[index])),
+        rows,
+      );
+    });
+  }
+
+  andSent(messages: readonly Partial<Result['sent'][number]>[]): Expected {
+    return this.scenario.expect(async ({ sent }) =>
+      deepStrictEqual(
+        sent.map((message, index) => named(message, messages[index])),
+        messages,
+      ),
+    );
+  }
+
+  /** Of these types, in this order: dropped for a later one of their slot. */
+  andSuperseded(types: readonly string[]): Expected {
+    return this.scenario.expect(async ({ superseded }) =>
+      deepStrictEqual(
+        superseded.map(({ type }) => type),
+        types,
+      ),
+    );
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: it is awaited
+  then<Fulfilled = undefined, Rejected = never>(
+    onFulfilled?: ((value: undefined) => Fulfilled | PromiseLike<Fulfilled>) | null,
+    onRejected?: ((reason: unknown) => Rejected | PromiseLike<Rejected>) | null,
+  ): Promise<Fulfilled | Rejected> {
+    return this.scenario.run().then(onFulfilled, onRejected);
+  }
+}
+
+function declaredOf(tested: Tested): DeclaredDenormalizer {
+  if (typeof tested !== 'function') return declared(tested.constructor, tested);
+  const type = tested as Type<object>;
+  if (type.length > 0) throw new Error(`${type.name} is made with something: give an instance of it`);
+  return declared(type, new type());
+}
+
+async function applied({ failures }: Result): Promise<void> {
+  const [first] = failures;
+  if (first)
+    throw new Error(`${first.row.type} was not applied (${first.failure.kind}): ${first.failure.error}`);
+}
+
+function expectFailure(failures: Result['failures'], kind: Failure['kind'], reason: RegExp): Failure {
+  const [first] = failures;
+  if (!first) throw new Error(`everything was applied; expected ${kind}: ${reason}`);
+  const { failure } = first;
+  if (failures.length === 1 && failure.kind === kind && reason.test(failure.error)) return failure;
+  const all = failures.map(({ row, failure: { kind, error } }) => `${row.type} ${kind}: ${error}`);
+  throw new Error(`expected ${kind}: ${reason}, but\n${all.join('\n')}`);
+}
+
+/** What the expectation names of a row; all of it where none is expected. */
+function named(row: object, expected: object | undefined): object {
+  if (!expected) return { ...row };
+  return Object.fromEntries(Object.keys(expected).map((name) => [name, row[name as keyof object]]));
+}
+
+function withPlace(error: unknown, way: Way, opened: Error): Error {
+  const failed = new Error(`messages applied ${way}: ${error instanceof Error ? error.message : error}`);
+  failed.stack = `${failed.name}: ${failed.message}\n    ${placeOf(opened)}`;
+  return failed;
+}
+
+function placeOf(opened: Error): string {
+  const lines = opened.stack?.split('\n').slice(1) ?? [];
+  return lines.find((line) => !/\/test\/given\/(?!\S+\.spec\.ts)/.test(line))?.trim() ?? '';
+}

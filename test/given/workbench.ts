@@ -1,0 +1,165 @@
+import { DataSource, type EntityManager } from 'typeorm';
+import { loadSettings } from '../../src/config/settings.ts';
+import type { ReadModel } from '../../src/contract/read-model.ts';
+import { dataSourceOptions } from '../../src/database/data-source-options.ts';
+import { Database } from '../../src/database/database.ts';
+import { migrate } from '../../src/database/migrate.ts';
+import type { Transaction } from '../../src/database/transaction.ts';
+import type { DeclaredDenormalizer } from '../../src/inbox/denormalizers/declared-denormalizer.ts';
+import { Denormalizers } from '../../src/inbox/denormalizers/denormalizers.ts';
+import { ApplyFailed, Effects, type Prepared } from '../../src/inbox/denormalizers/effects.ts';
+import type { ClaimedMessage } from '../../src/inbox/processing/claimed-message.ts';
+import { decide, type Failure } from '../../src/inbox/processing/decide.ts';
+import { Preparations } from '../../src/inbox/processing/preparations.ts';
+import { ReadModelTx } from '../../src/inbox/processing/read-model-tx.ts';
+import { sift } from '../../src/inbox/processing/sift.ts';
+import type { TestMessage } from './test-message.ts';
+
+const SETTINGS = loadSettings({});
+
+/** Messages that wait together are applied together; those that come one after the other, alone. */
+export type Way = 'one by one' | 'in one batch';
+
+/** What came of messages. */
+export interface Result {
+  readonly failures: readonly { readonly row: ClaimedMessage; readonly failure: Failure }[];
+  readonly superseded: readonly ClaimedMessage[];
+  readonly sent: readonly { readonly type: string; readonly key: string; readonly payload: unknown }[];
+}
+
+/** Carries nothing: every run is undone. */
+class Undo extends Error {}
+
+/** Applies messages with the very code that the service applies them with, and undoes it afterwards. */
+export class Workbench {
+  private constructor(
+    private readonly dataSource: DataSource,
+    private readonly database: Database,
+  ) {}
+
+  static async open(databaseUrl: string, readModel: ReadModel): Promise<Workbench> {
+    await migrate(databaseUrl, SETTINGS, [readModel]);
+    const dataSource = new DataSource(dataSourceOptions(databaseUrl, SETTINGS, [readModel]));
+    await dataSource.initialize();
+    return new Workbench(dataSource, new Database(databaseUrl, SETTINGS, dataSource, () => undefined));
+  }
+
+  async close(): Promise<void> {
+    await this.database.close();
+    await this.dataSource.destroy();
+  }
+
+  /** Given these, when those come: looks at the result before everything is undone. */
+  async run(
+    declared: readonly DeclaredDenormalizer[],
+    way: Way,
+    given: readonly TestMessage[],
+    when: readonly TestMessage[],
+    look: (result: Result, manager: EntityManager) => Promise<void>,
+  ): Promise<void> {
+    const rows = [...given, ...when].map(rowOf);
+    const undone = this.database.transaction(async (tx) => {
+      const before = await new Run(declared, tx).apply(rows.slice(0, given.length), way);
+      const [unfit] = before.failures;
+      if (unfit) throw new Error(`given ${unfit.row.type}: ${unfit.failure.error}`);
+      await look(await new Run(declared, tx).apply(rows.slice(given.length), way), tx.manager);
+      throw new Undo();
+    });
+    await undone.catch((error) => {
+      if (!(error instanceof Undo)) throw error;
+    });
+  }
+}
+
+class Run {
+  private readonly denormalizers = new Denormalizers(undefined as never);
+  private readonly effects = new Effects(this.denormalizers);
+  private readonly sent: Result['sent'][number][] = [];
+
+  constructor(
+    declared: readonly DeclaredDenormalizer[],
+    private readonly tx: Transaction,
+  ) {
+    this.denormalizers.use(declared);
+  }
+
+  async apply(rows: readonly ClaimedMessage[], way: Way): Promise<Result> {
+    const { ready, superseded } = sift(rows, {
+      slotOf: (type) => this.denormalizers.slotOf(type),
+      rankOf: (type) => this.denormalizers.rankOf(type),
+      lastOf: new Map(),
+    });
+    const prepared = await this.prepare(ready);
+    const failures =
+      way === 'in one batch' ? await this.together(ready, prepared) : await this.eachAlone(ready, prepared);
+    return { failures, superseded: superseded.map(({ message }) => message), sent: this.sent };
+  }
+
+  private async together(rows: readonly ClaimedMessage[], prepared: Prepared) {
+    const failed = await this.failureOf(rows, prepared);
+    if (!failed) return [];
+    const failures = await this.eachAlone(rows, prepared);
+    // The service would get by, one message at a time, and be slow about it for ever.
+    if (failures.length === 0)
+      throw new Error(`each message can be applied, but not together: ${failed.reason}`);
+    return failures;
+  }
+
+  /** As the service does when a batch fails: what is behind a failure waits with its key. */
+  private async eachAlone(rows: readonly ClaimedMessage[], prepared: Prepared) {
+    const failures: { row: ClaimedMessage; failure: Failure }[] = [];
+    for (const row of rows) {
+      if (failures.some((failed) => failed.row.key === row.key)) continue;
+      const failed = await this.failureOf([row], prepared);
+      const failure = failed && decide(failed.reason, row.attempt, SETTINGS.inboxRetrySchedule);
+      if (failure) failures.push({ row, failure });
+    }
+    return failures;
+  }
+
+  private async failureOf(
+    rows: readonly ClaimedMessage[],
+    prepared: Prepared,
+  ): Promise<{ readonly reason: unknown } | undefined> {
+    const unprepared = rows.find((row) => prepared.get(row)?.error !== undefined);
+    if (unprepared) return { reason: prepared.get(unprepared)!.error };
+    const readModelTx = new ReadModelTx(this.tx);
+    await this.tx.execute('SAVEPOINT scenario');
+    try {
+      await this.effects.apply(rows, readModelTx, prepared);
+    } catch (error) {
+      await this.tx.execute('ROLLBACK TO SAVEPOINT scenario');
+      return { reason: error instanceof ApplyFailed ? error.reason : error };
+    }
+    for (const { type, key, payload } of readModelTx.sent)
+      this.sent.push({ type, key, payload: JSON.parse(payload) });
+    return undefined;
+  }
+
+  private prepare(rows: readonly ClaimedMessage[]): Promise<Prepared> {
+    const preparations = new Preparations(SETTINGS, this.denormalizers);
+    const needing = rows.filter((row) => preparations.needed(row));
+    return preparations.run(needing, new AbortController().signal);
+  }
+}
+
+const FIRST_RECEIVED = Date.UTC(2026, 0, 1);
+
+/** As it would stand in the inbox: ids m-1, m-2, …; received a second after one another. */
+function rowOf(message: TestMessage, index: number): ClaimedMessage {
+  return {
+    position: index + 1,
+    lane: 0,
+    place: `(0,${index + 1})`,
+    id: `m-${index + 1}`,
+    source: message.source ?? 'urn:test',
+    type: message.type,
+    key: message.key,
+    attempt: 1,
+    payload: JSON.stringify(message.payload),
+    headers: message.headers ?? null,
+    occurred_at: message.occurredAt ?? null,
+    received_at: new Date(FIRST_RECEIVED + index * 1_000),
+    expired: false,
+  };
+}

@@ -1,0 +1,41 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ADMIN_KEY, CONSUME_KEY, PRODUCE_KEY, READ_KEY, startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, { METRICS_ACCESS: 'keyed' });
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+const KEY_OF = { produce: PRODUCE_KEY, consume: CONSUME_KEY, read: READ_KEY, admin: ADMIN_KEY } as const;
+
+describe('access', () => {
+  it('asks every route that is not public for a key of the declared scope', async () => {
+    const created = await replica.call('POST', '/v1/api-keys', { body: { name: 'gone', scopes: ['admin'] } });
+    await replica.call('DELETE', `/v1/api-keys/${created.body.id}`);
+
+    for (const route of replica.app.routes) {
+      if (route.access === 'public') continue;
+      const scope = route.access === 'metrics' ? 'read' : route.access;
+      const path = route.url.replace(/:[A-Za-z]+/g, 'x').replace('*', 'x');
+      const status = async (key: string | null) => (await replica.call(route.method, path, { key })).status;
+
+      expect([route, await status(null)]).toEqual([route, 401]);
+      expect([route, await status('sk_nobody_0123456789abcdef')]).toEqual([route, 401]);
+      expect([route, await status(created.body.key)]).toEqual([route, 401]);
+      for (const [name, key] of Object.entries(KEY_OF)) {
+        const allowed = name === scope || name === 'admin';
+        const answer = await status(key);
+        expect([route, name, [401, 403].includes(answer)]).toEqual([route, name, !allowed]);
+        if (!allowed) expect([route, name, answer]).toEqual([route, name, 403]);
+      }
+    }
+  });
+});

@@ -1,0 +1,315 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ADMIN_KEY, READ_KEY } from '../support/app.ts';
+import { build, ROOT } from '../support/built-service.ts';
+import { createDatabase } from '../support/database.ts';
+import { status } from '../support/receiver.ts';
+import { Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+interface Ended {
+  readonly code: number;
+  readonly out: string;
+  readonly aside: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
+  readonly json: any;
+}
+
+let stage: Stage;
+
+beforeAll(async () => {
+  build();
+  stage = await Stage.open({ METRICS_INTERVAL: '100ms', INBOX_UNHANDLED: 'finish' });
+}, 120_000);
+afterAll(() => stage.close());
+
+describe('sluice', () => {
+  it('says what it can do, and of every command how', async () => {
+    const { code, out } = await sluice(['--help']);
+    expect(code).toBe(0);
+    const names = [...out.matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name]) => name!);
+    expect(names).toEqual(['send', 'status', 'dead-letters', 'replay', 'schedules', 'listen', 'doctor']);
+    for (const name of names) {
+      const help = await sluice([name, '--help']);
+      expect([name, help.code, help.out]).toEqual([
+        name,
+        0,
+        expect.stringContaining(`Usage: sluice ${name}`),
+      ]);
+      expect(help.out).toContain('--json');
+    }
+  });
+
+  it('ends with 2 when it is not understood, with 1 when it is refused, and says why', async () => {
+    const cases: [given: string[], code: number, why: string][] = [
+      [[], 2, ''],
+      [['sned'], 2, 'there is no command "sned"'],
+      [['send', 't', '1', '--kee', 'k'], 2, "Unknown option '--kee'"],
+      [['send', 't', 'text'], 2, 'the payload is not JSON'],
+      [['send', 't', '@/no/such/file'], 2, 'cannot read /no/such/file'],
+      [['dead-letters'], 2, 'say what to do'],
+      [['dead-letters', 'revive'], 2, 'an id, a filter, or --all'],
+      [['dead-letters', 'discard', '--all'], 2, 'say why'],
+      [['replay', 'crm'], 2, 'since when'],
+      [['schedules', 'put', 'n'], 2, '--cron and --type'],
+      [['listen', '--secret', 'x'], 2, 'whsec_'],
+      [['replay', 'nobody', '--since', '2026-01-01T00:00:00Z'], 1, 'No listener has this name'],
+      [['schedules', 'delete', 'nobody'], 1, '404'],
+    ];
+    for (const [given, code, why] of cases) {
+      const ended = await sluice(given);
+      expect([given, ended.code, ended.aside]).toEqual([given, code, expect.stringContaining(why)]);
+      expect(ended.aside).not.toMatch(/\n\s+at /);
+    }
+  });
+
+  it('is there as npx finds it: by the bin of the package, built when it is not yet', async () => {
+    const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    const child = spawn(process.execPath, [bin.sluice, '--version'], { cwd: ROOT });
+    child.stdout.setEncoding('utf8');
+    const [out] = await Promise.all([once(child.stdout, 'data'), once(child, 'close')]);
+    expect(out[0]).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  it('tells a service that cannot be reached, and a key that is refused, from each other', async () => {
+    const away = await sluice(['status', '--once'], { SLUICE_URL: 'http://127.0.0.1:2' });
+    expect([away.code, away.aside]).toEqual([3, expect.stringContaining('ECONNREFUSED')]);
+    const unknown = await sluice(['dead-letters', 'list'], { SLUICE_API_KEY: 'sk_x_0123456789' });
+    expect([unknown.code, unknown.aside]).toEqual([1, expect.stringContaining('SLUICE_API_KEY')]);
+    const weak = await sluice(['schedules', 'delete', 'n', '--json'], { SLUICE_API_KEY: READ_KEY });
+    expect(weak.code).toBe(1);
+    expect(JSON.parse(weak.aside).problem.type).toBe('urn:sluice:problems/forbidden');
+  });
+});
+
+describe('sluice send', () => {
+  it('posts a payload exactly as it is written, from an argument, a file and standard input', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'cli-'));
+    writeFileSync(join(folder, 'payload.json'), '{"from":"file"}');
+    const payload = '{"exact":1.10,"list":[1,2]}';
+    const one = await sluice(['send', 't', payload, '--key', 'k', '--id', 'cli-1', '--header', 'a=b=c']);
+    expect([one.code, one.out]).toEqual([0, 'cli-1 pending\n']);
+    const again = await sluice(['send', 't', payload, '--key', 'k', '--id', 'cli-1', '--header', 'a=b=c']);
+    expect(again.out).toContain('(sent before)');
+    const file = await sluice(['send', 't', `@${folder}/payload.json`, '--json']);
+    const piped = await sluice(['send', 't', '-', '--json', '--wait', '20'], {}, '"piped"');
+    expect([piped.code, piped.json.status]).toEqual([0, 'finished']);
+    const rows = await stage.database.query<{ id: string; payload: string; headers: unknown }>(
+      'SELECT id, payload::text AS payload, headers FROM inbox ORDER BY position',
+    );
+    expect(rows.map(({ payload }) => payload)).toEqual([payload, '{"from":"file"}', '"piped"']);
+    expect(rows[0]!.headers).toEqual({ a: 'b=c' });
+    expect(rows[1]!.id).toBe(file.json.id);
+    rmSync(folder, { recursive: true });
+  });
+});
+
+describe('sluice listen', () => {
+  it('prints what arrives, and tells the genuine from the forged', async () => {
+    const { secret } = await stage.listen('local');
+    const receiver = start(['listen', '--port', '0', '--count', '2', '--secret', secret, '--json']);
+    const { listening } = JSON.parse(await receiver.line());
+    const forged = await fetch(listening, {
+      method: 'POST',
+      body: '{}',
+      headers: {
+        'webhook-id': 'x',
+        'webhook-timestamp': String(Math.floor(Date.now() / 1000)),
+        'webhook-signature': 'v1,x',
+      },
+    });
+    expect(forged.status).toBe(401);
+    await stage.put('local', { url: listening });
+    await stage.post({ type: 'local/a', key: 'k', payload: { n: 1 } });
+    const { code, out } = await receiver.ended;
+    const lines = out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines.slice(1).map(({ verified }) => verified)).toEqual(['forged', 'verified']);
+    expect(lines[2].body).toMatchObject({ type: 'local/a', key: 'k', data: { n: 1 } });
+    expect(code).toBe(1);
+  });
+});
+
+describe('sluice status', () => {
+  it('shows what waits, once or again and again', async () => {
+    await stage.listen('shown');
+    await stage.call('POST', '/v1/listeners/shown/pause', { reason: 'a look' });
+    await stage.post({ type: 'shown/a' }, { type: 'shown/a' });
+    const waiting = async () => {
+      const { json } = await sluice(['status', '--once', '--json']);
+      const [one] = json.listeners.filter(({ name }: { name: string }) => name === 'shown');
+      return one?.ready === 2 ? json : undefined;
+    };
+    const json = await until(waiting);
+    expect(json).toMatchObject({ ready: true, alive: true, inbox: { ready: 0, deadLetters: 0 } });
+    const { code, out } = await sluice(['status', '--once']);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^shown +paused +2 +0 +\d+s +0$/m);
+
+    const live = start(['status', '--every', '0.1']);
+    await until(() => live.output().includes('/s accepted'));
+    live.child.kill('SIGINT');
+    expect((await live.ended).code).toBe(0);
+  });
+});
+
+describe('sluice replay', () => {
+  it('sends again what was sent, and follows it to the end', async () => {
+    const receiver = await stage.listen('again');
+    await stage.post(...[1, 2, 3].map((n) => ({ type: 'again/a', key: `k-${n % 2}` })));
+    await until(() => receiver.received.length === 3);
+    const since = new Date(Date.now() - 3_600_000).toISOString();
+    await until(async () => (await stage.counts('again')).finished === 3);
+    const { code, out } = await sluice(['replay', 'again', '--since', since]);
+    expect([code, out]).toEqual([0, '3 sent again, 0 died again\n']);
+    expect(receiver.received).toHaveLength(6);
+    const filtered = await sluice([
+      'replay',
+      'again',
+      '--since',
+      since,
+      '--key',
+      'k-0',
+      '--detach',
+      '--json',
+    ]);
+    expect(filtered.json.matched).toBe(1);
+  });
+});
+
+describe('sluice dead-letters', () => {
+  it('lists and groups them, revives one or many, discards with a reason', async () => {
+    const receiver = await stage.listen('deadly', { terminalStatuses: [400] }, status(400));
+    await stage.post(...['a', 'b', 'c', 'd'].map((key) => ({ type: 'deadly/a', key })));
+    await until(async () => (await stage.counts('deadly')).dead === 4);
+
+    const { json } = await sluice(['dead-letters', 'list', '--listener', 'deadly', '--json']);
+    expect(json.items.map(({ key }: { key: string }) => key).sort()).toEqual(['a', 'b', 'c', 'd']);
+    expect((await sluice(['dead-letters', 'list', '--limit', '2'])).out.trim().split('\n')).toHaveLength(3);
+    const groups = await sluice(['dead-letters', 'groups']);
+    expect(groups.out).toMatch(/^ +4 +outbox +deadly +answered 400$/m);
+
+    const dry = await sluice(['dead-letters', 'revive', '--listener', 'deadly', '--dry-run', '--json']);
+    expect(dry.json).toMatchObject({ matched: 4, dryRun: true });
+    const failing = await sluice(['dead-letters', 'revive', '--key', 'a']);
+    expect([failing.code, failing.out]).toEqual([1, '1 meant: 1 ran again, 1 died again\n']);
+    receiver.answering = status(204);
+    const [b, c] = ['b', 'c'].map((key) => json.items.find((one: { key: string }) => one.key === key).id);
+    expect((await sluice(['dead-letters', 'revive', b])).code).toBe(0);
+    const gone = await sluice(['dead-letters', 'discard', c, '--reason', 'a test']);
+    expect([gone.code, gone.out]).toEqual([0, `${c} is discarded\n`]);
+    expect((await sluice(['dead-letters', 'discard', c, '--reason', 'again'])).code).toBe(1);
+    const revived = await sluice(['dead-letters', 'revive', '--listener', 'deadly', '--json']);
+    expect([revived.code, revived.json]).toEqual([0, expect.objectContaining({ matched: 2, dead: 0 })]);
+    await until(async () => (await stage.counts('deadly')).finished === 3);
+    expect(await stage.counts('deadly')).toEqual({ finished: 3, discarded: 1 });
+  });
+});
+
+describe('sluice schedules', () => {
+  it('puts, lists, pauses, resumes and deletes them', async () => {
+    const put = ['schedules', 'put', 'nightly', '--cron', '0 3 * * *', '--timezone', 'Europe/Warsaw'];
+    const made = await sluice([...put, '--type', 'urn:t', '--payload', '{"n":1}', '--json']);
+    expect([made.code, made.json]).toEqual([
+      0,
+      expect.objectContaining({ name: 'nightly', payload: { n: 1 } }),
+    ]);
+    expect((await sluice(['schedules', 'pause', 'nightly'])).out).toMatch(/nightly.*Europe\/Warsaw.*paused/);
+    expect((await sluice(['schedules', 'resume', 'nightly', '--json'])).json.paused).toBe(false);
+    expect((await sluice(['schedules', 'list', '--json'])).json.items).toHaveLength(1);
+    expect((await sluice(['schedules', 'delete', 'nightly'])).code).toBe(0);
+    expect((await sluice(['schedules', 'list'])).out).toBe('no schedules\n');
+    expect((await sluice([...put.slice(0, 4), 'never', '--type', 't'])).aside).toContain('/cron');
+  });
+});
+
+describe('sluice doctor', () => {
+  it('finds what would break a promise, in the settings, the database and the service', async () => {
+    const empty = await createDatabase({ empty: true });
+    const { code, json } = await sluice(['doctor', '--json'], {
+      DATABASE_URL: empty.url,
+      INBOX_LEASE: '1ms',
+    });
+    await empty.drop();
+    expect(code).toBe(1);
+    const found = (check: string) =>
+      json.findings
+        .filter((one: { check: string }) => one.check === check)
+        .map((one: { verdict: string }) => one.verdict);
+    expect(json.findings.find((one: { check: string }) => one.check === 'settings').found).toContain(
+      'INBOX_LEASE',
+    );
+    expect(found('migrations')).toEqual(['fault']);
+    expect(found('clock of the database')).toEqual(['ok']);
+    expect(found('clock of the service')).toEqual(['ok']);
+    expect(found('service')).toEqual(['ok']);
+    expect(found('api key')).toEqual(['ok']);
+  });
+
+  it('is content with what is well, and says what it left out', async () => {
+    const offline = await sluice(['doctor', '--offline']);
+    expect([offline.code, offline.out]).toEqual([
+      0,
+      expect.stringMatching(/database +skipped +DATABASE_URL is not set/),
+    ]);
+    const { json } = await sluice(['doctor', '--json'], { DATABASE_URL: stage.database.url });
+    const verdict = Object.fromEntries(
+      json.findings.map((one: { check: string; verdict: string }) => [one.check, one.verdict]),
+    );
+    expect(verdict).toMatchObject({ settings: 'ok', database: 'ok', migrations: 'ok', connections: 'ok' });
+    const [{ fsync }] = (await stage.database.query('SHOW fsync')) as [{ fsync: string }];
+    expect(verdict.durability).toBe(fsync === 'off' ? 'fault' : 'ok');
+  });
+
+  it('tells a database and a service that are not there', async () => {
+    const { code, json } = await sluice(['doctor', '--json'], {
+      DATABASE_URL: 'postgres://nobody:x@127.0.0.1:1/x',
+      SLUICE_URL: 'http://127.0.0.1:2',
+    });
+    expect(code).toBe(1);
+    expect(json.findings.filter((one: { verdict: string }) => one.verdict === 'fault')).toHaveLength(2);
+  });
+});
+
+function start(given: readonly string[], environment: Record<string, string> = {}, input = '') {
+  const child = spawn(process.execPath, ['dist/src/cli/main.js', ...given], {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, SLUICE_URL: stage.replica.url, SLUICE_API_KEY: ADMIN_KEY, ...environment },
+  });
+  child.stdin.end(input);
+  let out = '';
+  let aside = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    aside += text;
+  });
+  const lines = createInterface({ input: child.stdout });
+  const firstLine = once(lines, 'line').then(([line]) => line as string);
+  const ended = once(child, 'close').then(([code]): Ended => ({ code, out, aside, json: parsed(out) }));
+  return { child, ended, output: () => out, line: () => firstLine };
+}
+
+function sluice(
+  given: readonly string[],
+  environment?: Record<string, string>,
+  input?: string,
+): Promise<Ended> {
+  return start(given, environment, input).ended;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,520 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Injectable, Module } from '@nestjs/common';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { Denormalizer } from '../../src/contract/denormalizer.ts';
+import type { Message } from '../../src/contract/message.ts';
+import { Refuse } from '../../src/contract/outcomes.ts';
+import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { ok, type Receiver, startReceiver, status } from '../support/receiver.ts';
+import { openSession, untilBlocked } from '../support/session.ts';
+import { until } from '../support/until.ts';
+
+class Applied1763251300910 implements MigrationInterface {
+  async up(runner: QueryRunner): Promise<void> {
+    await runner.query('CREATE TABLE IF NOT EXISTS applied (at bigserial, key text, payload text)');
+  }
+  async down(runner: QueryRunner): Promise<void> {
+    await runner.query('DROP TABLE applied');
+  }
+}
+
+/** Payloads that cannot be applied at the moment. */
+const broken = new Set<string>();
+
+@Denormalizer({ types: ['fragile'] })
+@Injectable()
+class Fragile {
+  async apply({ key, payload }: Message<string>, tx: ReadModelTransaction): Promise<void> {
+    await tx.query('INSERT INTO applied (key, payload) VALUES ($1, $2)', [key, payload]);
+    if (broken.has(payload)) throw new Error(`cannot apply "${payload}" of order ${key} after 17 ms`);
+    if (payload === 'refused') throw new Refuse('never wanted');
+  }
+}
+
+@Module({ providers: [Fragile] })
+class FragileModule {}
+
+const FRAGILE = { entities: [], migrations: [Applied1763251300910], module: FragileModule };
+const SETTINGS = {
+  INBOX_RETRY_SCHEDULE: '1ms',
+  INBOX_POLL: '20ms',
+  OUTBOX_POLL: '20ms',
+  EGRESS_ALLOW: '127.0.0.0/8',
+};
+
+let database: TestDatabase;
+let replicas: TestApp[];
+const receivers: Receiver[] = [];
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replicas = [
+    await startApp(database, SETTINGS, [FRAGILE]),
+    await startApp(database, { ...SETTINGS, ROLES: 'api,inbox,outbox,upkeep' }, [FRAGILE]),
+  ];
+});
+afterEach(() => broken.clear());
+afterAll(async () => {
+  for (const receiver of receivers) await receiver.close();
+  for (const replica of replicas) await replica.close();
+  await database.drop();
+});
+
+const call = (method: string, path: string, body?: unknown) =>
+  replicas[0]!.call(method, path, body === undefined ? {} : { body });
+const post = async (key: string, ...payloads: readonly string[]) => {
+  const messages = payloads.map((payload) => ({ id: `${key}-${payload}`, type: 'fragile', key, payload }));
+  expect((await call('POST', '/v1/messages/batch', { messages })).status).toBe(202);
+};
+const statusOf = async (id: string) => (await call('GET', `/v1/messages/${id}`)).body.status;
+const becomes = (id: string, wanted: string) => until(async () => (await statusOf(id)) === wanted);
+const applied = async (key: string) =>
+  (
+    await database.query<{ payload: string }>('SELECT payload FROM applied WHERE key = $1 ORDER BY at', [key])
+  ).map(({ payload }) => payload);
+const audit = async (action: string) => (await call('GET', `/v1/audit?action=${action}`)).body.items;
+
+/** Its first message is dead, the others wait behind it. */
+async function deadWithFollowers(key: string): Promise<void> {
+  broken.add('bad');
+  await post(key, 'bad', 'b', 'c');
+  await becomes(`${key}-bad`, 'dead');
+  await becomes(`${key}-c`, 'held');
+}
+
+async function listen(name: string, definition: object = {}): Promise<Receiver> {
+  const receiver = await startReceiver(status(400));
+  receivers.push(receiver);
+  const body = { types: [`${name}/*`], url: receiver.url, terminalStatuses: [400], ...definition };
+  expect((await call('PUT', `/v1/listeners/${name}`, body)).status).toBe(201);
+  const { Listeners } = await import('../../src/listeners/listeners.ts');
+  for (const { app } of replicas) await app.nest.get(Listeners).refresh();
+  return receiver;
+}
+const send = async (name: string, ...payloads: readonly number[]) => {
+  const messages = payloads.map((payload) => ({
+    id: `${name}-${payload}`,
+    type: `${name}/x`,
+    key: name,
+    payload,
+  }));
+  await call('POST', '/v1/messages/batch', { messages });
+};
+const deadOf = async (name: string, count: number) =>
+  until(async () => {
+    const { items } = (await call('GET', `/v1/dead-letters?listener=${name}`)).body;
+    return items.length === count && items;
+  });
+
+describe('dead letters of the inbox', () => {
+  it('A5 are listed with what they died of and how much waits behind them, and can be looked into', async () => {
+    await deadWithFollowers('listed');
+    const { body } = await call('GET', '/v1/dead-letters?stage=inbox&key=listed');
+    expect(body).toEqual({
+      items: [
+        {
+          id: 'listed-bad',
+          stage: 'inbox',
+          message: 'listed-bad',
+          source: expect.any(String),
+          type: 'fragile',
+          key: 'listed',
+          attempt: 2,
+          error: 'Error: cannot apply "bad" of order listed after 17 ms',
+          fingerprint: 'Error: cannot apply <text> of order listed after <n> ms',
+          occurredAt: null,
+          receivedAt: expect.any(String),
+          diedAt: expect.any(String),
+          waiting: 2,
+        },
+      ],
+      next: null,
+    });
+    const one = await call('GET', '/v1/dead-letters/listed-bad');
+    expect(one.body).toEqual({ ...body.items[0], headers: {}, attempts: [], payload: 'bad' });
+  });
+
+  it('run again before what waits behind them when they are revived, with fresh attempts', async () => {
+    await deadWithFollowers('revived');
+    broken.clear();
+    const answer = await replicas[1]!.call('POST', '/v1/dead-letters/revived-bad/revive', {
+      body: { reason: 'mended' },
+    });
+    expect([answer.status, answer.body]).toEqual([
+      200,
+      { id: 'revived-bad', stage: 'inbox', status: 'held' },
+    ]);
+    await becomes('revived-c', 'finished');
+    expect(await applied('revived')).toEqual(['bad', 'b', 'c']);
+    expect((await call('GET', '/v1/messages/revived-bad')).body).toMatchObject({
+      status: 'finished',
+      attempt: 1,
+      error: null,
+      ruling: { kind: 'revive', by: 'admin', reason: 'mended' },
+    });
+    await until(async () => (await database.query(`SELECT FROM hold WHERE key = 'revived'`)).length === 0);
+  });
+
+  it('hold their key again when they die again, and have their whole budget for it', async () => {
+    await deadWithFollowers('again');
+    await call('POST', '/v1/dead-letters/again-bad/revive');
+    await until(async () => (await call('GET', '/v1/messages/again-bad')).body.attempt === 2);
+    await becomes('again-bad', 'dead');
+    expect(await statusOf('again-b')).toBe('held');
+    expect(await applied('again')).toEqual([]);
+  });
+
+  it('E6 end visibly when they are discarded, by whom and why, and their key goes on', async () => {
+    await deadWithFollowers('discarded');
+    const answer = await call('DELETE', '/v1/dead-letters/discarded-bad?reason=typo');
+    expect([answer.status, answer.text]).toEqual([204, '']);
+    await becomes('discarded-c', 'finished');
+    expect(await applied('discarded')).toEqual(['b', 'c']);
+    expect((await call('GET', '/v1/messages/discarded-bad')).body).toMatchObject({
+      status: 'discarded',
+      error: expect.stringContaining('cannot apply'),
+      ruling: { kind: 'discard', by: 'admin', reason: 'typo', at: expect.any(String) },
+    });
+    const found = await call('GET', '/v1/messages?status=discarded&key=discarded');
+    expect(found.body.items).toHaveLength(1);
+    expect((await call('GET', '/v1/messages/discarded-bad/why')).body.waitsFor).toEqual({ kind: 'nothing' });
+    const metrics = await call('GET', '/metrics');
+    expect(metrics.text).toMatch(/sluice_dead_letters_discarded_total\{stage="inbox"\} [1-9]/);
+    // The same id again is still the same message.
+    const repeated = await call('POST', '/v1/messages', {
+      id: 'discarded-bad',
+      type: 'fragile',
+      key: 'discarded',
+      payload: 'bad',
+    });
+    expect(repeated.body).toMatchObject({ duplicate: true, status: 'discarded' });
+  });
+
+  it('that somebody let pass by ending the hold do not free their key from a later one', async () => {
+    broken.add('one').add('two');
+    await post('passed', 'one', 'a', 'two', 'b');
+    await becomes('passed-one', 'dead');
+    await until(async () => (await call('DELETE', '/v1/keys/passed/hold')).status === 204);
+    await becomes('passed-two', 'dead');
+    broken.delete('one');
+    await call('POST', '/v1/dead-letters/passed-one/revive');
+    const { waitsFor } = (await call('GET', '/v1/messages/passed-one/why')).body;
+    expect(waitsFor).toMatchObject({ kind: 'hold', reason: 'dead-letter', deadLetter: 'passed-two' });
+    broken.delete('two');
+    await call('POST', '/v1/dead-letters/passed-two/revive');
+    await becomes('passed-b', 'finished');
+    expect(await applied('passed')).toEqual(['a', 'one', 'two', 'b']);
+  });
+
+  it('leave the key held where an operator holds it, too', async () => {
+    await deadWithFollowers('both');
+    await call('PUT', '/v1/keys/both/hold', { reason: 'stocktaking' });
+    broken.clear();
+    await call('POST', '/v1/dead-letters/both-bad/revive');
+    const why = (await call('GET', '/v1/messages/both-bad/why')).body;
+    expect(why.waitsFor).toMatchObject({ kind: 'hold', reason: 'operator', note: 'stocktaking' });
+    await call('DELETE', '/v1/keys/both/hold');
+    await becomes('both-c', 'finished');
+    expect(await applied('both')).toEqual(['bad', 'b', 'c']);
+  });
+
+  it('are not touched while the holder of their lane is at work', async () => {
+    await deadWithFollowers('locked');
+    const holder = await openSession(database);
+    await holder.query(
+      `BEGIN; SELECT FROM lane WHERE queue = 'inbox' AND lane = (SELECT lane FROM inbox WHERE id = 'locked-bad') FOR NO KEY UPDATE`,
+    );
+    const discarding = call('DELETE', '/v1/dead-letters/locked-bad');
+    await untilBlocked(database);
+    expect(await statusOf('locked-bad')).toBe('dead');
+    await holder.query('COMMIT');
+    await holder.close();
+    expect((await discarding).status).toBe(204);
+  });
+
+  it('answer 404 to an unknown id, 409 to one that is none any more, once of two who decide at once', async () => {
+    expect((await call('POST', '/v1/dead-letters/nobody/revive')).status).toBe(404);
+    expect((await call('GET', '/v1/dead-letters/00000000-0000-0000-0000-000000000000')).status).toBe(404);
+    expect((await call('DELETE', '/v1/dead-letters/discarded-bad')).status).toBe(409);
+    expect((await call('POST', '/v1/dead-letters/revived-bad/revive')).body).toMatchObject({
+      type: 'urn:sluice:problems/conflict',
+      detail: 'It is no dead letter any more (finished).',
+    });
+    broken.add('race');
+    await post('race', 'race');
+    await becomes('race-race', 'dead');
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => replicas[n % 2]!.call('DELETE', '/v1/dead-letters/race-race')),
+    );
+    expect(answers.map((answer) => answer.status).toSorted()).toEqual([204, ...Array(7).fill(409)]);
+    const told = (await audit('dead-letters.discard')).filter(
+      ({ target }: { target: string }) => target === 'race-race',
+    );
+    expect(told).toHaveLength(1);
+  });
+});
+
+describe('many dead letters', () => {
+  it('are grouped by what their errors have in common, counted by a dry run, revived in order, shown on their way', async () => {
+    const keys = Array.from({ length: 60 }, (_, n) => `many-${n}`);
+    broken.add('bad');
+    const messages = keys.flatMap((key) =>
+      ['bad', 'b'].map((payload) => ({ id: `${key}-${payload}`, type: 'fragile', key, payload })),
+    );
+    await call('POST', '/v1/messages/batch', { messages });
+    await post('apart', 'refused');
+    const dead = async (filter: object) =>
+      (await call('POST', '/v1/dead-letters/revive', { filter, dryRun: true })).body.matched;
+    await until(async () => (await dead({ error: 'order many-', stage: 'inbox' })) === 60);
+    await becomes('apart-refused', 'dead');
+
+    const { items } = (await call('GET', '/v1/dead-letters/groups?error=cannot%20apply')).body;
+    const group = items.find(({ count }: { count: number }) => count >= 60);
+    expect(group).toMatchObject({
+      stage: 'inbox',
+      fingerprint: 'Error: cannot apply <text> of order <n> after <n> ms',
+      first: expect.any(String),
+      last: expect.any(String),
+      example: { type: 'fragile', error: expect.stringContaining('cannot apply "bad"') },
+    });
+    expect(await dead({ error: group.fingerprint })).toBe(60);
+    expect(await dead({ type: 'frag*', error: 'NEVER wanted' })).toBe(1);
+    expect(await dead({ key: 'many-7' })).toBe(1);
+    expect(await dead({ since: '2999-01-01T00:00:00Z' })).toBe(0);
+
+    const seen: string[] = [];
+    let next: string | null = null;
+    do {
+      const cursor: string = next ? `&cursor=${next}` : '';
+      const page = (await call('GET', `/v1/dead-letters?type=fragile&error=many&limit=25${cursor}`)).body;
+      seen.push(...page.items.map(({ id }: { id: string }) => id));
+      next = page.next;
+    } while (next);
+    expect(seen).toHaveLength(60);
+    expect(new Set(seen).size).toBe(60);
+
+    broken.clear();
+    const started = await call('POST', '/v1/dead-letters/revive', { filter: { error: group.fingerprint } });
+    expect(started).toMatchObject({ status: 202, body: { matched: 60, location: expect.any(String) } });
+    const progress = async () => (await call('GET', started.body.location)).body;
+    await until(async () => (await progress()).status === 'finished');
+    expect(await progress()).toMatchObject({
+      kind: 'revive',
+      matched: 60,
+      done: 60,
+      skipped: 0,
+      remaining: 0,
+      waiting: 0,
+      ended: 60,
+      dead: 0,
+      createdBy: 'admin',
+    });
+    for (const key of keys) {
+      await becomes(`${key}-b`, 'finished');
+      expect(await applied(key)).toEqual(['bad', 'b']);
+    }
+    expect((await audit('dead-letters.*'))[0]).toMatchObject({
+      by: 'admin',
+      action: 'dead-letters.revive',
+      filter: { error: group.fingerprint },
+      count: 60,
+    });
+  });
+
+  it('are discarded with a reason', async () => {
+    broken.add('bad');
+    for (const key of ['junk-1', 'junk-2', 'junk-3']) await post(key, 'bad', 'b');
+    for (const key of ['junk-1', 'junk-2', 'junk-3']) await becomes(`${key}-bad`, 'dead');
+    const filter = { error: 'junk-' };
+    const refused = await call('POST', '/v1/dead-letters/discard', { filter });
+    expect([refused.status, refused.body.errors]).toEqual([
+      422,
+      [{ pointer: '/reason', detail: 'is required' }],
+    ]);
+    const { body } = await call('POST', '/v1/dead-letters/discard', { filter, reason: 'junk' });
+    expect(body.matched).toBe(3);
+    await until(async () => (await call('GET', body.location)).body.status === 'finished');
+    for (const key of ['junk-1', 'junk-2', 'junk-3']) {
+      await becomes(`${key}-b`, 'finished');
+      expect(await statusOf(`${key}-bad`)).toBe('discarded');
+    }
+  });
+
+  it('are chosen by filters that say clearly what is wrong with them', async () => {
+    for (const [filter, pointer] of [
+      [{ stage: 'outer' }, '/filter/stage'],
+      [{ since: 'yesterday' }, '/filter/since'],
+      [{ listener: 'nobody' }, '/filter/listener'],
+      [{ stage: 'inbox', listener: 'x' }, '/filter/listener'],
+      [{ colour: 'red' }, '/filter/colour'],
+      [[], '/filter'],
+      [null, '/filter'],
+    ] as const) {
+      const answer = await call('POST', '/v1/dead-letters/revive', { filter, dryRun: true });
+      expect([filter, answer.status]).toEqual([filter, 422]);
+      expect([filter, answer.body.errors[0].pointer]).toEqual([filter, pointer]);
+    }
+    expect((await call('POST', '/v1/dead-letters/revive', { dryRun: true })).status).toBe(422);
+    for (const query of ['stage=x', 'since=x', 'listener=nobody', 'cursor=x', 'limit=0', 'colour=red'])
+      expect([query, (await call('GET', `/v1/dead-letters?${query}`)).status]).toEqual([query, 422]);
+    expect((await call('GET', '/v1/dead-letters/rulings/999999')).status).toBe(404);
+  });
+});
+
+describe('dead letters of the outbox', () => {
+  it('are delivered again under the same id, in key order, with the story of their attempts', async () => {
+    const receiver = await listen('resent', { onDead: 'hold' });
+    await send('resent', 1, 2, 3);
+    const [dead] = await deadOf('resent', 1);
+    expect(dead).toMatchObject({
+      stage: 'outbox',
+      listener: 'resent',
+      message: 'resent-1',
+      type: 'resent/x',
+      key: 'resent',
+      attempt: 1,
+      error: 'answered 400',
+      fingerprint: 'answered 400',
+    });
+    await until(async () => (await call('GET', `/v1/dead-letters/${dead.id}`)).body.waiting === 2);
+    expect((await call('GET', `/v1/dead-letters/${dead.id}`)).body).toMatchObject({
+      payload: 1,
+      attempts: [{ attempt: 1, status: 400, excerpt: 'answer 400' }],
+    });
+    receiver.answering = ok;
+    expect((await call('POST', `/v1/dead-letters/${dead.id}/revive`)).status).toBe(200);
+    await until(() => receiver.received.length === 4);
+    expect(receiver.received.map(({ body }) => body.data)).toEqual([1, 1, 2, 3]);
+    expect(receiver.received[1]!.headers['webhook-id']).toBe(receiver.received[0]!.headers['webhook-id']);
+    await until(async () => (await call('POST', `/v1/dead-letters/${dead.id}/revive`)).status === 409);
+  });
+
+  it('are discarded, and what waits behind them is delivered', async () => {
+    const receiver = await listen('gone', { onDead: 'hold' });
+    await send('gone', 1, 2);
+    const [dead] = await deadOf('gone', 1);
+    receiver.answering = ok;
+    const body = { reason: 'they do not want it' };
+    expect((await call('DELETE', `/v1/dead-letters/${dead.id}`, body)).status).toBe(204);
+    await until(() => receiver.received.length === 2);
+    expect(receiver.received[1]!.body.data).toBe(2);
+    const [delivery] = (await call('GET', '/v1/messages/gone-1')).body.deliveries;
+    expect(delivery).toMatchObject({
+      status: 'discarded',
+      ruling: { kind: 'discard', by: 'admin', ...body },
+    });
+    const listed = await call('GET', '/v1/listeners/gone/deliveries?status=discarded');
+    expect(listed.body.items).toHaveLength(1);
+    expect((await call('DELETE', `/v1/dead-letters/${dead.id}`)).status).toBe(409);
+    // Not even a replay of everything brings it back.
+    const replay = await call('POST', '/v1/listeners/gone/replay', { since: '2020-01-01T00:00:00Z' });
+    expect(replay.body.matched).toBe(1);
+  });
+
+  it('of a listener that skips them are revived together, each key in its order', async () => {
+    const receiver = await listen('skip');
+    await send('skip', 1, 2, 3);
+    await deadOf('skip', 3);
+    receiver.received.splice(0);
+    receiver.answering = ok;
+    const started = await call('POST', '/v1/dead-letters/revive', { filter: { listener: 'skip' } });
+    expect(started.body.matched).toBe(3);
+    await until(() => receiver.received.length === 3);
+    expect(receiver.received.map(({ body }) => body.data)).toEqual([1, 2, 3]);
+  });
+});
+
+describe('the alarm', () => {
+  it('E6 is raised once by all replicas when a queue reaches a threshold, and again after it fell below', async () => {
+    const alerts = async () =>
+      (
+        await database.query<{ key: string; payload: Record<string, unknown> }>(
+          `SELECT key, payload FROM inbox WHERE type = 'urn:sluice:alerts/dead-letters' ORDER BY position`,
+        )
+      ).map(({ key, payload }) => [key, payload.threshold]);
+    const ofInbox = async () => (await alerts()).filter(([key]) => key === 'inbox');
+    const clear = async () => {
+      await call('POST', '/v1/dead-letters/discard', { filter: {}, reason: 'begin anew' });
+      await until(
+        async () => (await database.query('SELECT FROM dead_letter_alarm WHERE threshold > 0')).length === 0,
+      );
+      await database.query(`DELETE FROM inbox WHERE type = 'urn:sluice:alerts/dead-letters'`);
+    };
+    await clear();
+    broken.add('bad');
+    await post('alarm-1', 'bad');
+    await until(async () => (await ofInbox()).length === 1);
+    for (const n of [2, 3, 4, 5, 6]) await post(`alarm-${n}`, 'bad');
+    await until(async () => (await ofInbox()).length === 2);
+    expect(await ofInbox()).toEqual([
+      ['inbox', 1],
+      ['inbox', 5],
+    ]);
+    await clear();
+    await post('alarm-7', 'bad');
+    await until(async () => (await ofInbox()).length === 1);
+    expect(await ofInbox()).toEqual([['inbox', 1]]);
+    await listen('alarmed');
+    await send('alarmed', 1);
+    await until(async () => (await alerts()).some(([key, one]) => key === 'outbox/alarmed' && one === 1));
+  });
+});
+
+describe('the audit log', () => {
+  it('tells who did what to what, when and why, of every operator action', async () => {
+    const receiver = await startReceiver();
+    receivers.push(receiver);
+    const [{ since }] = (await database.query(
+      `SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS since`,
+    )) as [{ since: string }];
+    const listener = { types: ['audited'], url: receiver.url };
+    await call('PUT', '/v1/keys/watched/hold', { reason: 'look' });
+    await call('DELETE', '/v1/keys/watched/hold');
+    await call('PUT', '/v1/listeners/audited', listener);
+    await call('POST', '/v1/listeners/audited/pause', { reason: 'nightly' });
+    await call('POST', '/v1/listeners/audited/pause');
+    await call('POST', '/v1/listeners/audited/resume');
+    await call('POST', '/v1/listeners/audited/rotate-secret');
+    await call('POST', '/v1/listeners/audited/replay', { since });
+    await call('DELETE', '/v1/listeners/audited');
+    const key = (await call('POST', '/v1/api-keys', { name: 'watcher', scopes: ['read'] })).body;
+    await call('DELETE', `/v1/api-keys/${key.id}`);
+    await call('DELETE', `/v1/api-keys/${key.id}`);
+    // Refused, so nobody did anything.
+    await call('PUT', '/v1/listeners/audited', { ...listener, lanes: 3 });
+
+    const { items } = (await call('GET', `/v1/audit?since=${since}`)).body;
+    expect(items.map(({ action, target }: Record<string, string>) => [action, target])).toEqual([
+      ['api-key.revoke', `watcher (${key.id})`],
+      ['api-key.create', `watcher (${key.id}): read`],
+      ['listener.delete', 'audited'],
+      ['listener.replay', 'audited'],
+      ['listener.rotate-secret', 'audited'],
+      ['listener.resume', 'audited'],
+      ['listener.pause', 'audited'],
+      ['listener.put', 'audited'],
+      ['hold.end', 'watched'],
+      ['hold.put', 'watched'],
+    ]);
+    expect(items.at(-1)).toEqual({
+      id: expect.any(String),
+      at: expect.any(String),
+      by: 'admin',
+      action: 'hold.put',
+      target: 'watched',
+      filter: {},
+      count: null,
+      reason: 'look',
+    });
+    const ofListeners = (await call('GET', `/v1/audit?action=listener.*&limit=2&since=${since}`)).body;
+    expect(ofListeners.items).toHaveLength(2);
+    const rest = (await call('GET', `/v1/audit?action=listener.*&since=${since}&cursor=${ofListeners.next}`))
+      .body;
+    expect(rest.items).toHaveLength(4);
+    expect((await call('GET', '/v1/audit?action=nonsense')).status).toBe(422);
+    expect((await call('GET', '/v1/audit?since=nonsense')).status).toBe(422);
+    expect(JSON.stringify(items)).not.toContain(key.key);
+  });
+});

@@ -1,0 +1,165 @@
+import type { ServerResponse } from 'node:http';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Loop } from '../../src/clock/loop.ts';
+import { Loops } from '../../src/clock/loops.ts';
+import type { TestApp } from '../support/app.ts';
+import { ok, type Receiver, status } from '../support/receiver.ts';
+import { Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+let stage: Stage;
+let other: TestApp;
+
+beforeAll(async () => {
+  stage = await Stage.open({ OUTBOX_POLL: '20ms', DRAIN_TIMEOUT: '1s' }, 2);
+  other = stage.replicas[1]!;
+});
+afterEach(() => stage.clear());
+afterAll(() => stage.close());
+
+interface Gate {
+  readonly openings: number;
+  readonly reason: string;
+  readonly seconds: number;
+}
+
+async function gateOf(listener: string): Promise<Gate | undefined> {
+  const [row] = await stage.database.query<Gate>(
+    `SELECT openings, reason, round(extract(epoch FROM closed_until - now()))::int AS seconds FROM gate WHERE listener = $1`,
+    [await stage.numberOf(listener)],
+  );
+  return row;
+}
+
+/** As if the time of the gate were over; the replicas look at it within their poll. */
+async function letTimePass(listener: string): Promise<void> {
+  await stage.database.query('UPDATE gate SET closed_until = now() WHERE listener = $1', [
+    await stage.numberOf(listener),
+  ]);
+}
+
+/** Both replicas have looked for work this often. */
+async function looks(times: number): Promise<void> {
+  for (const { app } of stage.replicas) {
+    const { all } = app.nest.get(Loops) as unknown as { all: Loop[] };
+    const loop = all.find(({ name }) => name === 'outbox')!;
+    for (let n = 0; n < times; n++) {
+      const last = loop.lastCycleAt;
+      await until(() => loop.lastCycleAt > last);
+    }
+  }
+}
+
+/** A listener whose circuit has just opened, with 5 more deliveries waiting. `tried`: how many it took, 10 on one replica. */
+async function openCircuit(name: string): Promise<{ receiver: Receiver; tried: number }> {
+  const receiver = await stage.listen(name, { retrySchedule: ['1h'] }, status(500));
+  const post = (from: number, count: number) =>
+    stage.post(...Array.from({ length: count }, (_, n) => ({ type: `${name}/x`, key: `k-${from + n}` })));
+  let tried = 0;
+  for (let count = 10; !(await gateOf(name)); count = 1) {
+    await post(tried, count);
+    tried += count;
+    await until(async () => (await stage.counts(name)).held === tried);
+  }
+  await looks(1);
+  await stage.post(...Array.from({ length: 5 }, (_, n) => ({ type: `${name}/x`, key: `later-${n}` })));
+  return { receiver, tried };
+}
+
+/** Answers that a test gives when it likes. */
+function byHand(receiver: Receiver): ServerResponse[] {
+  const open: ServerResponse[] = [];
+  receiver.answering = (_received, response) => void open.push(response);
+  return open;
+}
+
+describe('E12 the circuit breaker of a listener', () => {
+  it('opens for 30 s when most of the last calls failed, and nothing is sent on any replica', async () => {
+    const { receiver, tried } = await openCircuit('opens');
+    expect(await gateOf('opens')).toMatchObject({ openings: 1, reason: 'circuit open: answered 500' });
+    expect(tried).toBeGreaterThanOrEqual(10);
+    expect(tried).toBeLessThan(20);
+    expect((await gateOf('opens'))!.seconds).toBeGreaterThan(25);
+    expect((await gateOf('opens'))!.seconds).toBeLessThanOrEqual(30);
+    await looks(5);
+    expect(receiver.received).toHaveLength(tried);
+    expect((await stage.counts('opens')).pending).toBe(5);
+  });
+
+  it('is tried with one delivery over all replicas, and doubles its time up to 10 min', async () => {
+    const { receiver, tried } = await openCircuit('doubles');
+    const waiting = byHand(receiver);
+    for (const [index, seconds] of [60, 120, 240, 480, 600, 600].entries()) {
+      await letTimePass('doubles');
+      await until(() => waiting.length === 1);
+      await looks(3);
+      expect(receiver.received).toHaveLength(tried + 1 + index);
+      waiting.pop()!.writeHead(503).end();
+      await until(async () => (await gateOf('doubles'))?.openings === index + 2);
+      const closed = (await gateOf('doubles'))!.seconds;
+      expect(closed).toBeGreaterThan(seconds - 5);
+      expect(closed).toBeLessThanOrEqual(seconds);
+      // Only five have not been tried yet: those that failed an hour ago may be tried again.
+      await stage.database.query(
+        `UPDATE hold SET until = now() WHERE queue = 'outbox' AND until < 'infinity'`,
+      );
+    }
+  });
+
+  it('closes when the one delivery succeeds, and everything goes on', async () => {
+    const { receiver, tried } = await openCircuit('closes');
+    receiver.answering = ok;
+    await letTimePass('closes');
+    await until(() => receiver.received.length === tried + 5);
+    await until(async () => (await stage.counts('closes')).finished === 5);
+    expect(await gateOf('closes')).toBeUndefined();
+  });
+
+  it('closes and pauses when the one delivery is answered with Retry-After', async () => {
+    const { receiver, tried } = await openCircuit('pauses');
+    receiver.answering = status(429, { 'retry-after': '20' });
+    await letTimePass('pauses');
+    await until(async () => (await gateOf('pauses'))?.openings === 0);
+    expect((await gateOf('pauses'))!.seconds).toBeGreaterThan(10);
+    expect(receiver.received).toHaveLength(tried + 1);
+    receiver.answering = ok;
+    await letTimePass('pauses');
+    // The one that was asked to wait waits; the other four go at once, without another probe.
+    await until(() => receiver.received.length === tried + 5);
+  });
+
+  it('does not keep the probe when there is nothing to try it with', async () => {
+    const { receiver, tried } = await openCircuit('empty');
+    receiver.answering = ok;
+    await stage.database.query(
+      `UPDATE lane SET leased_until = now() + interval '1 hour' WHERE queue = 'outbox'`,
+    );
+    await letTimePass('empty');
+    await looks(3);
+    await stage.database.query(`UPDATE lane SET leased_until = '-infinity' WHERE queue = 'outbox'`);
+    await until(() => receiver.received.length === tried + 5);
+  });
+
+  it('is forgotten when the listener gets another URL, or is resumed', async () => {
+    await openCircuit('moves');
+    const healthy = await stage.listen('moves', { retrySchedule: ['1h'] });
+    await until(() => healthy.received.length === 5);
+    const { receiver, tried } = await openCircuit('resumed');
+    receiver.answering = ok;
+    await stage.call('POST', '/v1/listeners/resumed/pause');
+    await stage.call('POST', '/v1/listeners/resumed/resume');
+    await until(() => receiver.received.length === tried + 5);
+  });
+
+  it('one replica knows of a pause that another was asked for', async () => {
+    const receiver = await stage.listen('everywhere', {}, status(503, { 'retry-after': '30' }));
+    await stage.post({ type: 'everywhere/x', key: 'a' });
+    await until(async () => (await gateOf('everywhere')) !== undefined);
+    await looks(2);
+    await other.call('POST', '/v1/messages', { body: { type: 'everywhere/x', key: 'b', payload: 1 } });
+    await until(async () => (await stage.counts('everywhere')).pending === 1);
+    await looks(3);
+    expect(receiver.received).toHaveLength(1);
+    expect(await stage.counts('everywhere')).toEqual({ held: 1, pending: 1 });
+  });
+});

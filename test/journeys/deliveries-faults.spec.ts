@@ -1,0 +1,266 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Loop } from '../../src/clock/loop.ts';
+import { Loops } from '../../src/clock/loops.ts';
+import type { HeldLane } from '../../src/outbox/held-lane.ts';
+import { HeldLanes } from '../../src/outbox/held-lanes.ts';
+import { hang, ok, type Received, status } from '../support/receiver.ts';
+import { Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+let stage: Stage;
+const servers: { server: Server; sockets: Set<Socket> }[] = [];
+
+beforeAll(async () => {
+  stage = await Stage.open({ DRAIN_TIMEOUT: '1s', OUTBOX_POLL: '20ms' }, 1, { outboxLease: 4_000 });
+});
+afterEach(async () => {
+  await stage.clear();
+  for (const { server, sockets } of servers.splice(0)) {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  }
+});
+afterAll(() => stage.close());
+
+/** Something at the other end that is not quite HTTP; called once a request is there. */
+async function listenRaw(
+  name: string,
+  answer: (socket: Socket) => void,
+  definition: object = {},
+): Promise<void> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined));
+    socket.once('data', () => answer(socket));
+  });
+  servers.push({ server, sockets });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}/`;
+  await stage.put(name, { url, timeout: '2s', retrySchedule: ['1h'], ...definition });
+}
+
+const lanesOf = async (listener: string) =>
+  stage.database.query<{ leased: boolean; epoch: string; crashes: number }>(
+    `SELECT leased_until > '-infinity' AS leased, epoch, crashes FROM lane WHERE queue = 'outbox' AND lane / 256 = $1`,
+    [await stage.numberOf(listener)],
+  );
+
+/** Nothing of a listener is in anybody's hands. */
+const free = (listener: string) =>
+  until(async () => (await lanesOf(listener)).every(({ leased }) => !leased));
+
+async function looks(times: number): Promise<void> {
+  const { all } = stage.replica.app.nest.get(Loops) as unknown as { all: Loop[] };
+  const loop = all.find(({ name }) => name === 'outbox')!;
+  for (let n = 0; n < times; n++) {
+    const last = loop.lastCycleAt;
+    await until(() => loop.lastCycleAt > last);
+  }
+}
+
+const sameLane = (name: string, count: number, from = 1) =>
+  Array.from({ length: count }, (_, n) => ({ type: `${name}/x`, key: 'k', payload: from + n }));
+const data = (received: readonly Received[]) => received.map(({ body }) => body.data);
+
+describe('receivers that misbehave', () => {
+  const flood = (socket: Socket) => {
+    for (let n = 0; n < 1_000; n++) socket.write('HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n');
+  };
+  const endless = (socket: Socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n');
+    const more = () => {
+      while (!socket.destroyed && socket.write(`1000\r\n${'x'.repeat(4096)}\r\n`));
+    };
+    socket.on('drain', more);
+    more();
+  };
+
+  it.each([
+    ['garbage', 'held', 'protocol: ', (socket: Socket) => void socket.end('I am not HTTP\r\n\r\n')],
+    ['a flood of 1xx', 'held', 'protocol: more than 16 informational answers', flood],
+    [
+      'huge headers',
+      'held',
+      'protocol: ',
+      (socket: Socket) => void socket.write(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(64_000)}\r\n\r\n`),
+    ],
+    ['a reset', 'held', 'reset: ', (socket: Socket) => void socket.resetAndDestroy()],
+    ['half an answer', 'held', 'reset: ', (socket: Socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-')],
+    ['silence', 'held', 'timeout: ', () => undefined],
+    ['an endless body after 200', 'finished', null, endless],
+  ])('%s: the delivery is %s, and the next one is served', async (what, expected, error, answer) => {
+    const name = what.replaceAll(/\W/g, '-');
+    await listenRaw(name, answer);
+    const [id] = await stage.post({ type: `${name}/x`, key: 'k', payload: 1 });
+    const delivery = await stage.delivery(id, expected);
+    if (error === null) expect(delivery).toMatchObject({ attempt: 1, error: null });
+    else expect(delivery.error).toContain(error);
+    await free(name);
+  });
+});
+
+describe('what is owed is neither lost nor stuck', () => {
+  it('a message that was removed meanwhile ends as a dead letter that says so, and the key goes on', async () => {
+    const receiver = await stage.listen('removed');
+    await stage.call('POST', '/v1/listeners/removed/pause');
+    const [gone, there] = await stage.post(...sameLane('removed', 2));
+    await stage.delivery(there, 'pending');
+    const owed = (await stage.deliveries(gone!))[0]!;
+    await stage.stop(stage.replica);
+    await stage.start();
+    await stage.database.query('DELETE FROM inbox WHERE id = $1', [gone]);
+    await stage.call('POST', '/v1/listeners/removed/resume');
+    await stage.delivery(there, 'finished');
+    const [row] = await stage.database.query('SELECT status, error FROM outbox WHERE id = $1', [owed.id]);
+    expect(row).toEqual({ status: 'dead', error: 'its message was removed before it could be sent' });
+    expect(data(receiver.received)).toEqual([2]);
+  });
+
+  it('a deleted listener is left alone: what is owed waits untouched, and is sent when it comes back', async () => {
+    const receiver = await stage.listen('deleted', { retrySchedule: ['1ms'] });
+    receiver.answering = hang;
+    const ids = await stage.post(...sameLane('deleted', 3));
+    await until(() => receiver.received.length === 1);
+    await stage.call('DELETE', '/v1/listeners/deleted');
+    await receiver.close();
+    await until(async () => (await stage.counts('deleted')).held === 3);
+    await free('deleted');
+    const before = await lanesOf('deleted');
+    await looks(5);
+    expect(await lanesOf('deleted')).toEqual(before);
+    expect(await stage.counts('deleted')).toEqual({ held: 3 });
+    const again = await stage.listen('deleted');
+    await stage.delivery(ids[2], 'finished');
+    expect(data(again.received)).toEqual([1, 2, 3]);
+    const [first] = await stage.deliveries(ids[0]!);
+    expect(first).toMatchObject({ attempt: 2, sequence: 1 });
+  });
+
+  it('a gate that closes in the middle of a run stops it; nothing is charged, and order is kept', async () => {
+    const receiver = await stage.listen('gated', { lanes: 1 });
+    receiver.answering = (received, response, count) =>
+      (count === 3 ? status(503, { 'retry-after': '1' }) : ok)(received, response, count);
+    const messages = Array.from({ length: 12 }, (_, n) => ({
+      type: 'gated/x',
+      key: `k-${n % 4}`,
+      payload: n,
+    }));
+    const ids = await stage.post(...messages);
+    await until(() => receiver.received.length === 3);
+    await free('gated');
+    expect(receiver.received).toHaveLength(3);
+    for (const id of ids)
+      expect(['finished', 'held', 'pending']).toContain((await stage.deliveries(id))[0]!.status);
+    await until(async () => (await stage.counts('gated')).finished === 12);
+    for (const key of [0, 1, 2, 3]) {
+      const got = [...new Set(data(receiver.received).filter((n) => n % 4 === key))];
+      expect(got).toEqual([key, key + 4, key + 8]);
+    }
+    const attempts = await stage.database.query(`SELECT DISTINCT attempt FROM outbox WHERE listener = $1`, [
+      await stage.numberOf('gated'),
+    ]);
+    expect(attempts).toEqual([{ attempt: 1 }]);
+  });
+
+  it.each([
+    ['learns it from its renewal', false],
+    ['was frozen until now', true],
+  ])(
+    'a lane that another replica took while this one %s: nothing more is sent, nothing of it is written',
+    async (_, frozen) => {
+      const name = frozen ? 'frozen' : 'stolen';
+      const open: ServerResponse[] = [];
+      const receiver = await stage.listen(
+        name,
+        { lanes: 1 },
+        (_received, response) => void open.push(response),
+      );
+      const ids = await stage.post(...sameLane(name, 4));
+      await until(() => open.length === 1);
+      const lane = (await stage.numberOf(name)) * 256;
+      const { lanes } = stage.replica.app.nest.get(HeldLanes) as unknown as { lanes: Map<number, HeldLane> };
+      const held = lanes.get(lane)!;
+      await stage.database.query(
+        `UPDATE lane SET token = gen_random_uuid(), leased_until = now() + interval '1 hour' WHERE queue = 'outbox' AND lane = $1`,
+        [lane],
+      );
+      if (frozen) held.safeUntilMs = 0;
+      else await until(() => held.lost);
+      receiver.answering = ok;
+      ok(receiver.received[0]!, open[0]!, 1);
+      await until(() => held.lost && !lanes.has(lane));
+      await looks(3);
+      expect(receiver.received).toHaveLength(1);
+      expect(await stage.counts(name)).toEqual({ processing: 4 });
+      // The thief dies, too.
+      await stage.database.query(
+        `UPDATE lane SET leased_until = now() WHERE queue = 'outbox' AND lane = $1`,
+        [lane],
+      );
+      await stage.delivery(ids[3], 'finished');
+      expect(data(receiver.received)).toEqual([1, 1, 2, 3, 4]);
+      const [first] = await stage.deliveries(ids[0]!);
+      const errors = first!.attempts.map(({ error }) => error);
+      expect(errors).toEqual([expect.stringContaining('had lost the lane'), null]);
+    },
+  );
+
+  it('connections to the database that break again and again: everything arrives, repeats say why', async () => {
+    const receiver = await stage.listen('cut', { lanes: 4 });
+    const total = 200;
+    const ids = await stage.post(
+      ...Array.from({ length: total }, (_, n) => ({ type: 'cut/x', key: `k-${n % 20}`, payload: n })),
+    );
+    for (let round = 1; round <= 6; round++) {
+      await until(() => receiver.received.length >= (round * total) / 8 || receiver.received.length >= total);
+      await stage.database.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name = 'sluice engine'`,
+      );
+    }
+    await until(async () => (await stage.counts('cut')).finished === total);
+    await free('cut');
+    const times = new Map<string, number>();
+    for (const { headers } of receiver.received) {
+      const id = headers['webhook-id'] as string;
+      times.set(id, (times.get(id) ?? 0) + 1);
+    }
+    expect(times.size).toBe(total);
+    for (const id of ids) {
+      const [delivery] = await stage.deliveries(id);
+      expect(delivery!.attempt).toBe(1);
+      if (times.get(delivery!.id)! > 1) expect(delivery!.attempts.length).toBeGreaterThan(1);
+    }
+    for (let key = 0; key < 20; key++) {
+      const got = [...new Set(data(receiver.received).filter((n) => n % 20 === key))];
+      expect(got).toEqual(got.toSorted((a, b) => a - b));
+    }
+  });
+});
+
+describe('a replica that stops', () => {
+  it('ends its calls within the drain, charges nobody, and leaves no lane behind', async () => {
+    const other = await stage.start({ ROLES: 'api,inbox' });
+    const receiver = await stage.listen('drained', { timeout: '2s', lanes: 2 }, hang);
+    const ids = await stage.post(
+      ...Array.from({ length: 20 }, (_, n) => ({ type: 'drained/x', key: `k-${n}`, payload: n })),
+    );
+    await until(() => receiver.received.length === 2);
+    const begun = performance.now();
+    await stage.stop(stage.replica);
+    expect(performance.now() - begun).toBeLessThan(1_500);
+    expect((await lanesOf('drained')).filter(({ leased }) => leased)).toEqual([]);
+    expect(await stage.counts('drained')).toEqual({ held: 2, pending: 18 });
+    const records = await stage.database.query<{ error: string }>('SELECT DISTINCT error FROM attempt');
+    expect(records.map(({ error }) => error)).toContain('ours: this replica is stopping');
+    receiver.answering = ok;
+    await stage.start();
+    for (const id of ids) expect(await stage.delivery(id, 'finished')).toMatchObject({ attempt: 1 });
+    await stage.stop(other);
+  });
+});

@@ -1,0 +1,241 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Webhook } from 'standardwebhooks';
+import type { Loop } from '../../src/clock/loop.ts';
+import { Listeners } from '../../src/listeners/listeners.ts';
+import { ListenerHealth } from '../../src/outbox/listener-health.ts';
+import { ok, type Receiver, status } from '../support/receiver.ts';
+import { known, Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await Stage.open({ DRAIN_TIMEOUT: '1s' }, 2);
+});
+afterEach(() => stage.clear());
+afterAll(() => stage.close());
+
+const stateOf = async (listener: string) => (await stage.call('GET', `/v1/listeners/${listener}`)).body;
+const data = ({ received }: Receiver) => received.map(({ body }) => body.data);
+
+describe('what listeners get', () => {
+  it('a message that nobody listens to is finished, and owed to nobody', async () => {
+    const [id] = await stage.post({ type: 'nobody/x', key: 'k' });
+    await until(async () => (await stage.call('GET', `/v1/messages/${id}`)).body.status === 'finished');
+    expect(await stage.deliveries(id!)).toEqual([]);
+  });
+
+  it('sequences count from 1 without a gap, and order holds, with two replicas and failures', async () => {
+    const receiver = await stage.listen('counted', { retrySchedule: Array(20).fill('1ms'), lanes: 4 });
+    receiver.answering = (received, response, count) =>
+      (count % 3 === 0 ? status(500) : ok)(received, response, count);
+    const posts = Array.from({ length: 120 }, (_, n) => ({
+      type: 'counted/x',
+      key: `k-${n % 6}`,
+      payload: n,
+    }));
+    await Promise.all(
+      stage.replicas.map((replica, half) =>
+        replica.call('POST', '/v1/messages/batch', {
+          body: { messages: posts.slice(half * 60, half * 60 + 60) },
+        }),
+      ),
+    );
+    await until(async () => (await stage.counts('counted')).finished === 120);
+    for (let key = 0; key < 6; key++) {
+      const sequences = receiver.received
+        .filter(({ body }) => body.key === `k-${key}`)
+        .map(({ body }) => body.sequence);
+      expect(sequences).toEqual(sequences.toSorted((a, b) => a - b));
+      expect([...new Set(sequences)]).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
+    }
+  });
+
+  it('without order a delivery that fails or hangs does not keep others of its key waiting', async () => {
+    const receiver = await stage.listen('unordered', {
+      ordered: false,
+      retrySchedule: ['1h'],
+      timeout: '50s',
+    });
+    receiver.answering = (received, response, count) => {
+      if (received.body.data === 'fails') status(500)(received, response, count);
+      else if (received.body.data !== 'hangs') ok(received, response, count);
+    };
+    const ids = await stage.post(
+      ...['fails', 'hangs', 1, 2, 3].map((payload) => ({ type: 'unordered/x', key: 'same', payload })),
+    );
+    for (const id of ids.slice(2)) await stage.delivery(id, 'finished');
+    await stage.delivery(ids[0], 'held');
+    await stage.delivery(ids[1], 'processing');
+  });
+
+  it('a secret is rotated under load on both replicas, and not one delivery is rejected', async () => {
+    const receiver = await stage.listen('rotating');
+    let secret = receiver.secret;
+    let rejected = 0;
+    receiver.answering = (received, response, count) => {
+      try {
+        new Webhook(secret).verify(received.text, received.headers as Record<string, string>);
+        ok(received, response, count);
+      } catch {
+        rejected += 1;
+        status(401)(received, response, count);
+      }
+    };
+    let posted = 0;
+    let posting = true;
+    const load = (async () => {
+      while (posting)
+        await stage.post(
+          ...Array.from({ length: 10 }, () => ({
+            type: 'rotating/x',
+            key: `k-${posted % 40}`,
+            payload: posted++,
+          })),
+        );
+    })();
+    await until(() => receiver.received.length > 30);
+    const rotated = (await stage.call('POST', '/v1/listeners/rotating/rotate-secret')).body;
+    const number = await stage.numberOf('rotating');
+    const knows = ({ app }: Stage['replica']) =>
+      app.nest.get(Listeners).byNumber(number)!.secrets.length === 2;
+    await until(() => stage.replicas.every(knows));
+    // What was in flight before has arrived when more than all lanes can hold has; from then on only the new one counts.
+    const more = async (count: number) => {
+      const before = receiver.received.length;
+      await until(() => receiver.received.length > before + count);
+    };
+    await more(30);
+    secret = rotated.secret;
+    await more(30);
+    posting = false;
+    await load;
+    await until(async () => (await stage.counts('rotating')).finished === posted);
+    expect(rejected).toBe(0);
+    expect(receiver.received).toHaveLength(posted);
+  });
+});
+
+describe('a test of a listener', () => {
+  it('has a connection of its own: calls that hang do not keep it waiting, nor does it end them', async () => {
+    const hanging: (() => void)[] = [];
+    const receiver = await stage.listen('busy', { lanes: 1 }, (received, response, count) => {
+      const answer = () => ok(received, response, count);
+      if (received.body.type === 'urn:sluice:ping') answer();
+      else hanging.push(answer);
+    });
+    const [id] = await stage.post({ type: 'busy/x', key: 'k' });
+    await until(() => hanging.length === 1);
+    for (const replica of stage.replicas) {
+      const { body } = await replica.call('POST', '/v1/listeners/busy/test');
+      expect(body).toMatchObject({ delivered: true, status: 204 });
+    }
+    hanging[0]!();
+    expect((await stage.delivery(id, 'finished')).attempts).toHaveLength(1);
+    const types = receiver.received.map(({ body }) => body.type);
+    expect(types).toEqual(['busy/x', 'urn:sluice:ping', 'urn:sluice:ping']);
+  });
+});
+
+describe('E11 a listener that is not worth trying', () => {
+  const wake = async () => {
+    const health = stage.replica.app.nest.get(ListenerHealth) as unknown as { loop: Loop };
+    const last = health.loop.lastCycleAt;
+    health.loop.wake();
+    await until(() => health.loop.lastCycleAt > last);
+  };
+
+  it('is disabled when nothing succeeded for 5 days and 10 deliveries were given up; resumed, it gets as long again', async () => {
+    const alerts = await stage.listen('alerts', { types: ['urn:sluice:alerts/listener-disabled'] });
+    const receiver = await stage.listen('hopeless', { terminalStatuses: [400] }, status(400));
+    const ids = await stage.post(
+      ...Array.from({ length: 10 }, (_, n) => ({ type: 'hopeless/x', key: `k-${n}`, payload: n })),
+    );
+    for (const id of ids) await stage.delivery(id, 'dead');
+    await wake();
+    expect(await stateOf('hopeless')).toMatchObject({ state: 'active' });
+    await stage.database.query(
+      `UPDATE listener SET state_since = now() - interval '5 days 1 minute' WHERE name = 'hopeless'`,
+    );
+    await wake();
+    expect(await stateOf('hopeless')).toMatchObject({
+      state: 'disabled',
+      stateReason: 'no success for 5 days, 10 or more deliveries given up',
+    });
+    await until(() => alerts.received.length === 1);
+    expect(alerts.received[0]!.body).toMatchObject({
+      type: 'urn:sluice:alerts/listener-disabled',
+      data: { listener: 'hopeless' },
+    });
+    for (const replica of stage.replicas)
+      await known(replica, 'hopeless', ({ state }) => state === 'disabled');
+    const [owed] = await stage.post({ type: 'hopeless/x', key: 'later' });
+    await stage.delivery(owed, 'pending');
+    receiver.answering = ok;
+    await stage.call('POST', '/v1/listeners/hopeless/resume');
+    await stage.delivery(owed, 'finished');
+    await wake();
+    expect(await stateOf('hopeless')).toMatchObject({ state: 'active' });
+  });
+
+  it('is kept with 9 given up, or with a success in the last 5 days', async () => {
+    const receiver = await stage.listen('hopeful', { terminalStatuses: [400] }, status(400));
+    await stage.post(...Array.from({ length: 9 }, (_, n) => ({ type: 'hopeful/x', key: `k-${n}` })));
+    await until(async () => (await stage.counts('hopeful')).dead === 9);
+    await stage.database.query(
+      `UPDATE listener SET state_since = now() - interval '6 days' WHERE name = 'hopeful'`,
+    );
+    await wake();
+    expect(await stateOf('hopeful')).toMatchObject({ state: 'active' });
+    await stage.post({ type: 'hopeful/x', key: 'tenth' });
+    await until(async () => (await stage.counts('hopeful')).dead === 10);
+    receiver.answering = ok;
+    await stage.post({ type: 'hopeful/x', key: 'good' });
+    await until(async () => (await stage.counts('hopeful')).finished === 1);
+    for (const { app } of stage.replicas) {
+      const health = app.nest.get(ListenerHealth) as unknown as { noteSuccesses(): Promise<void> };
+      await health.noteSuccesses();
+    }
+    await wake();
+    expect(await stateOf('hopeful')).toMatchObject({ state: 'active' });
+  });
+
+  it('counts refusals in a row: a success in between begins the count anew', async () => {
+    const receiver = await stage.listen('mixed', {
+      terminalStatuses: [403],
+      disableAfter: { status: 403, times: 3 },
+    });
+    let n = 0;
+    const answered = async (code: number) => {
+      receiver.answering = code === 200 ? ok : status(code);
+      const [id] = await stage.post({ type: 'mixed/x', key: `k-${n++}` });
+      await stage.delivery(id, code === 200 ? 'finished' : 'dead');
+    };
+    for (const code of [403, 403, 200, 403, 403]) await answered(code);
+    expect(await stateOf('mixed')).toMatchObject({ state: 'active' });
+    await answered(403);
+    await until(async () => (await stateOf('mixed')).state === 'disabled');
+    expect(await stateOf('mixed')).toMatchObject({ stateReason: 'answered 403 3 times in a row' });
+    expect(data(receiver)).toHaveLength(6);
+    await stage.call('POST', '/v1/listeners/mixed/resume');
+    await answered(403);
+    expect(await stateOf('mixed')).toMatchObject({ state: 'active' });
+  });
+
+  it('counts what another replica delivered in between, and has not told yet', async () => {
+    await stage.listen('elsewhere', { disableAfter: { status: 403, times: 2 } });
+    const number = await stage.numberOf('elsewhere');
+    const { nest } = stage.replica.app;
+    const health = nest.get(ListenerHealth);
+    const { succeeded } = health as unknown as { succeeded: Map<number, number> };
+    const refused = () => health.answeredWith(nest.get(Listeners).byNumber(number)!, 403);
+    await refused();
+    const [id] = await stage.post({ type: 'elsewhere/x', key: 'k' });
+    await stage.delivery(id, 'finished');
+    succeeded.clear();
+    await refused();
+    expect(await stateOf('elsewhere')).toMatchObject({ state: 'active' });
+    await refused();
+    expect(await stateOf('elsewhere')).toMatchObject({ state: 'disabled' });
+  });
+});

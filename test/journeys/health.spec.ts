@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { INestApplication } from '@nestjs/common';
+import { createApp } from '../../src/app.ts';
+import { Loops } from '../../src/clock/loops.ts';
+import { loadSettings } from '../../src/config/settings.ts';
+import { createLog } from '../../src/telemetry/logger.ts';
+import { HealthController } from '../../src/upkeep/health/health.controller.ts';
+import { startApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await createDatabase();
+});
+afterAll(() => database.drop());
+
+describe('a replica', () => {
+  it('is ready from when it listens until it begins to stop, and says why not before and after', async () => {
+    const settings = loadSettings({ PORT: '0', ROLES: 'api' });
+    const app = await createApp(database.url, settings, createLog(settings, { write: () => undefined }));
+    expect(readyz(app.nest)).toEqual([503, { status: 'starting' }]);
+    await app.listen();
+    expect(readyz(app.nest)).toEqual([200, { status: 'ready' }]);
+    const closed = app.close();
+    expect(readyz(app.nest)).toEqual([503, { status: 'draining' }]);
+    await closed;
+  });
+
+  it('is alive until a loop stands still, and names it', async () => {
+    const replica = await startApp(database, { ROLES: 'api' });
+    expect((await replica.call('GET', '/livez', { key: null })).body).toEqual({ status: 'alive' });
+    const stuck = replica.app.nest.get(Loops).create('stuck', 1, () => new Promise(() => undefined));
+    stuck.start();
+    stuck.lastCycleAt = 0;
+    const answer = await replica.call('GET', '/livez', { key: null });
+    expect([answer.status, answer.body]).toEqual([503, { status: 'standing still', loops: ['stuck'] }]);
+    await replica.close();
+  });
+
+  it('stays alive and ready while the database is away, and tells callers to come again', async () => {
+    const proxy = await startTcpProxy(database.url);
+    const replica = await startApp({ ...database, url: proxy.url }, { ROLES: 'api' });
+    await proxy.close();
+
+    for (const path of ['/livez', '/readyz', '/metrics']) {
+      expect([path, (await replica.call('GET', path, { key: null })).status]).toEqual([path, 200]);
+    }
+    const calls: [string, string, unknown][] = [
+      ['GET', '/v1/api-keys', undefined],
+      ['POST', '/v1/api-keys', { name: 'n', scopes: ['read'] }],
+      ['POST', '/v1/messages', { type: 't', payload: 1 }],
+    ];
+    for (const [method, path, body] of calls) {
+      const answer = await replica.call(method, path, { body });
+      expect([path, answer.status, answer.body.type]).toEqual([
+        path,
+        503,
+        'urn:sluice:problems/database-away',
+      ]);
+      expect(answer.headers.get('retry-after')).toBe('1');
+    }
+    expect((await replica.call('GET', '/v1/api-keys', { key: 'sk_new_0123456789' })).status).toBe(503);
+    await replica.close();
+  });
+
+  it('shows its metrics under one prefix', async () => {
+    const replica = await startApp(database, { ROLES: 'api' });
+    const { text, headers } = await replica.call('GET', '/metrics', { key: null });
+    const names = [...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name!);
+    expect(headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
+    expect(names.length).toBeGreaterThan(20);
+    expect(names.filter((name) => !name.startsWith('sluice_'))).toEqual([]);
+    expect(text).toMatch(/^sluice_loop_last_cycle_timestamp_seconds\{loop="api-keys"\} \d/m);
+    await replica.close();
+  });
+});
+
+/** As the route would answer: before and after it listens nobody can ask over HTTP. */
+function readyz(nest: INestApplication): [number, unknown] {
+  let status = 200;
+  const body = nest.get(HealthController, { strict: false }).readyz({
+    code: (changed: number) => {
+      status = changed;
+    },
+  } as never);
+  return [status, body];
+}

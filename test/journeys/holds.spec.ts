@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { until } from '../support/until.ts';
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database);
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+const post = async (id: string, key: string, more: Record<string, unknown> = {}) =>
+  replica.call('POST', '/v1/messages', { body: { id, key, type: 't', payload: null, ...more } });
+const statusOf = async (id: string) => (await replica.call('GET', `/v1/messages/${id}`)).body.status;
+const why = async (id: string) => (await replica.call('GET', `/v1/messages/${id}/why`)).body;
+
+describe('holds', () => {
+  it('C4 keeps the messages of a held key waiting, others go on, and all go on in order when it ends', async () => {
+    const held = await replica.call('PUT', '/v1/keys/campaign%2F1/hold', { body: { reason: 'in creation' } });
+    expect([held.status, held.body]).toEqual([
+      200,
+      { key: 'campaign/1', until: null, reason: 'in creation' },
+    ]);
+    for (const id of ['h-1', 'h-2', 'h-3']) await post(id, 'campaign/1');
+    await post('free-1', 'campaign/2');
+    await until(async () => (await statusOf('free-1')) === 'finished');
+    await until(async () => (await statusOf('h-3')) === 'held');
+    expect(await why('h-2')).toEqual({
+      id: 'h-2',
+      status: 'held',
+      waitsFor: {
+        kind: 'hold',
+        reason: 'operator',
+        until: null,
+        since: expect.any(String),
+        note: 'in creation',
+        deadLetter: null,
+      },
+      explanation: expect.stringContaining('An operator holds its key without end (in creation)'),
+      deliveries: [],
+    });
+    const holds = await replica.call('GET', '/v1/holds');
+    expect(holds.body.items).toEqual([
+      { key: 'campaign/1', until: null, reason: 'operator', note: 'in creation', since: expect.any(String) },
+    ]);
+
+    expect((await replica.call('DELETE', '/v1/keys/campaign%2F1/hold')).status).toBe(204);
+    await until(async () => (await statusOf('h-3')) === 'finished');
+    const rows = await database.query<{ id: string }>(
+      `SELECT id FROM inbox WHERE key = 'campaign/1' AND status = 'finished' ORDER BY settled_at, position`,
+    );
+    expect(rows.map(({ id }) => id)).toEqual(['h-1', 'h-2', 'h-3']);
+    await until(async () => (await database.query('SELECT 1 FROM hold')).length === 0);
+  });
+
+  it('ends by itself at its time, by the clock of the database', async () => {
+    const [{ soon }] = (await database.query<{ soon: Date }>(
+      `SELECT now() + interval '300 milliseconds' AS soon`,
+    )) as [{ soon: Date }];
+    await replica.call('PUT', '/v1/keys/brief/hold', { body: { reason: 'r', until: soon.toISOString() } });
+    await post('brief-1', 'brief');
+    await until(async () => (await statusOf('brief-1')) === 'finished');
+    const [row] = await database.query(`SELECT settled_at >= $1 AS late FROM inbox WHERE id = 'brief-1'`, [
+      soon,
+    ]);
+    expect(row).toEqual({ late: true });
+  });
+
+  it('says what else a message waits for', async () => {
+    await post('later', 'k', { dueAt: '2999-01-01T00:00:00Z' });
+    expect((await why('later')).waitsFor).toEqual({ kind: 'time', until: '2999-01-01T00:00:00.000Z' });
+    expect((await why('h-1')).waitsFor).toEqual({ kind: 'nothing' });
+    expect((await replica.call('GET', '/v1/messages/none/why')).status).toBe(404);
+  });
+
+  it('answers 404 for a key that is not held, 422 for nonsense', async () => {
+    expect((await replica.call('DELETE', '/v1/keys/nobody/hold')).status).toBe(404);
+    expect((await replica.call('PUT', '/v1/keys/k/hold', { body: { reason: '' } })).status).toBe(422);
+    expect(
+      (await replica.call('PUT', '/v1/keys/k/hold', { body: { reason: 'r', until: 'soon' } })).status,
+    ).toBe(422);
+  });
+
+  it('A9 ends what is too late as expired, visibly', async () => {
+    await post('late', 'late', { expiresAt: '2020-01-01T00:00:00Z' });
+    await until(async () => (await statusOf('late')) === 'expired');
+    expect((await replica.call('GET', '/v1/messages?status=expired')).body.items).toHaveLength(1);
+  });
+
+  it('starts a scheduled message at its dueAt, not before', async () => {
+    const [{ soon }] = (await database.query<{ soon: Date }>(
+      `SELECT now() + interval '300 milliseconds' AS soon`,
+    )) as [{ soon: Date }];
+    const answer = await post('due', 'due', { dueAt: soon.toISOString() });
+    expect(answer.body.status).toBe('scheduled');
+    await until(async () => (await statusOf('due')) === 'finished');
+    const [row] = await database.query(`SELECT settled_at >= due_at AS late FROM inbox WHERE id = 'due'`);
+    expect(row).toEqual({ late: true });
+  });
+});

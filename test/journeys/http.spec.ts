@@ -1,0 +1,444 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import { connect } from 'node:net';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { BadRequestException, Controller, Get, Module, NotImplementedException } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { loadSettings } from '../../src/config/settings.ts';
+import { Allow } from '../../src/http/access.ts';
+import { ProblemFilter } from '../../src/http/problem-filter.ts';
+import { PROBLEMS, problemType } from '../../src/http/problems.ts';
+import { Server } from '../../src/http/server.ts';
+import { createLog } from '../../src/telemetry/logger.ts';
+import {
+  ADMIN_KEY,
+  type Answer,
+  type CallOptions,
+  READ_KEY,
+  startApp,
+  type TestApp,
+} from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { type RawAnswer, sendRaw } from '../support/raw-http.ts';
+
+const UUID = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/;
+const AS_ADMIN = `host: x\r\nauthorization: Bearer ${ADMIN_KEY}\r\n`;
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, { ROLES: 'api', REQUEST_TIMEOUT: '1s', BODY_LIMIT: '1KiB' });
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+describe('the catalogue of problems', () => {
+  it('is exactly what docs/problems.md lists', () => {
+    const documented = readFileSync(resolve(import.meta.dirname, '../../docs/problems.md'), 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith('| `'))
+      .map((line) => line.split('|').map((cell) => cell.trim()))
+      .map(([, type, status, title]) => [type!.replaceAll('`', ''), Number(status), title]);
+    expect(documented).toEqual(
+      Object.entries(PROBLEMS).map(([name, { status, title }]) => [name, status, title]),
+    );
+  });
+});
+
+describe('a request that cannot be served', () => {
+  const NEW_KEY = '/v1/api-keys';
+  const json = (body: unknown): CallOptions => ({ body });
+
+  it.each<[what: string, problem: string, method: string, path: string, options: CallOptions]>([
+    ['a body that is not JSON', 'malformed-json', 'POST', NEW_KEY, json('{"name":')],
+    ['an empty body', 'malformed-json', 'POST', NEW_KEY, { body: '', headers: { 'content-length': '0' } }],
+    ['a body that is not UTF-8', 'malformed-json', 'POST', NEW_KEY, json(Buffer.from([0x22, 0xff, 0x22]))],
+    ['no key', 'unauthenticated', 'GET', NEW_KEY, { key: null }],
+    [
+      'another scheme',
+      'unauthenticated',
+      'GET',
+      NEW_KEY,
+      { key: null, headers: { authorization: 'Basic YTpi' } },
+    ],
+    ['something that is no key', 'unauthenticated', 'GET', NEW_KEY, { key: 'letmein' }],
+    ['an unknown key', 'unauthenticated', 'GET', NEW_KEY, { key: 'sk_nobody_0123456789abcdefghij' }],
+    [
+      'a known key with another secret',
+      'unauthenticated',
+      'GET',
+      NEW_KEY,
+      { key: 'sk_admin_0123456789abcdefghiX' },
+    ],
+    ['a key without the scope', 'forbidden', 'GET', NEW_KEY, { key: READ_KEY }],
+    ['an unknown path', 'not-found', 'GET', '/v1/nothing', {}],
+    ['an unknown id', 'not-found', 'DELETE', '/v1/api-keys/nobody', {}],
+    ['another method', 'method-not-allowed', 'PUT', NEW_KEY, {}],
+    ['a body that is too large', 'too-large', 'POST', NEW_KEY, json('x'.repeat(1025))],
+    [
+      'another content type',
+      'unsupported-media-type',
+      'POST',
+      NEW_KEY,
+      { body: 'a=b', headers: { 'content-type': 'application/x-www-form-urlencoded' } },
+    ],
+    [
+      'a content type that is none',
+      'unsupported-media-type',
+      'POST',
+      NEW_KEY,
+      { body: '{}', headers: { 'content-type': ';;' } },
+    ],
+    ['fields that are not allowed', 'invalid', 'POST', NEW_KEY, json({ name: '' })],
+    ['a limit that is none', 'invalid', 'GET', `${NEW_KEY}?limit=many`, {}],
+    ['a cursor of somebody else', 'invalid', 'GET', `${NEW_KEY}?cursor=e30`, {}],
+    ['broken percent-encoding', 'bad-request', 'GET', '/v1/messages/%E0%A4%A', {}],
+    ['a path part that is too long', 'bad-request', 'GET', `/v1/messages/${'a'.repeat(4000)}`, {}],
+    ['NUL in a path', 'invalid', 'DELETE', '/v1/api-keys/%00', {}],
+    [
+      'NUL in a cursor',
+      'invalid',
+      'GET',
+      `${NEW_KEY}?cursor=${Buffer.from('"\\u0000"').toString('base64url')}`,
+      {},
+    ],
+  ])('is told so as a problem: %s → %s', async (_what, problem, method, path, options) => {
+    const answer = await replica.call(method, path, options);
+    expectProblem(answer, problem);
+  });
+
+  it.each<[what: string, problem: string, bytes: string]>([
+    ['no HTTP at all', 'bad-request', '\u0016\u0003\u0001 hello\r\n\r\n'],
+    ['an unknown method', 'bad-request', 'FOO / HTTP/1.1\r\nhost: x\r\n\r\n'],
+    ['HTTP/2', 'bad-request', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['a tunnel', 'bad-request', 'CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n'],
+    ['no Host', 'bad-request', 'GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n'],
+    [
+      'two lengths',
+      'bad-request',
+      `POST /v1/api-keys HTTP/1.1\r\n${AS_ADMIN}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n`,
+    ],
+    [
+      'a broken chunk',
+      'bad-request',
+      `POST /v1/api-keys HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n`,
+    ],
+    [
+      'headers that are too large',
+      'header-too-large',
+      `GET /livez HTTP/1.1\r\nhost: x\r\nx: ${'a'.repeat(17_000)}\r\n\r\n`,
+    ],
+    ['a path that is too long', 'header-too-large', `GET /${'a'.repeat(17_000)} HTTP/1.1\r\nhost: x\r\n\r\n`],
+    [
+      'a body that turns out too large',
+      'too-large',
+      `POST /v1/api-keys HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n500\r\n${'a'.repeat(0x500)}\r\n`,
+    ],
+  ])('is told so on the bare socket too: %s → %s', async (_what, problem, bytes) => {
+    expectRawProblem(await sendRaw(replica.url, bytes), problem);
+  });
+
+  it('is cut off when it does not arrive in time, headers or body, and is no fault of ours', async () => {
+    const answers = await Promise.all([
+      sendRaw(replica.url, 'GET /livez HTTP/1.1\r\nhost: x\r\n'),
+      sendRaw(
+        replica.url,
+        `POST /v1/api-keys HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\ncontent-length: 99\r\n\r\n{"na`,
+      ),
+      sendRaw(
+        replica.url,
+        `POST /v1/messages HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\ncontent-length: 99\r\n\r\n{"ty`,
+      ),
+    ]);
+    for (const answer of answers) expectRawProblem(answer, 'request-timeout');
+    expect(replica.lines.filter((line) => line.includes('"http.'))).toEqual([]);
+  });
+
+  it('is no fault of ours either when the caller hangs up half way', async () => {
+    const socket = connect(Number(new URL(replica.url).port), '127.0.0.1');
+    socket.write(
+      `POST /v1/api-keys HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\ncontent-length: 99\r\n\r\n{"na`,
+    );
+    await replica.call('GET', '/livez'); // by now the half request has been read
+    socket.destroy();
+    await once(socket, 'close');
+    await replica.call('GET', '/livez');
+    expect(replica.lines.filter((line) => line.includes('"http.'))).toEqual([]);
+  });
+
+  it('says which methods a path has', async () => {
+    const answer = await replica.call('PATCH', '/v1/api-keys');
+    expect(answer.status).toBe(405);
+    expect(answer.headers.get('allow')?.split(', ').sort()).toEqual(['GET', 'HEAD', 'POST']);
+  });
+
+  it('says how to send a key', async () => {
+    const answer = await replica.call('GET', '/v1/api-keys', { key: null });
+    expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+  });
+
+  it('names every unknown and every wrong field by its pointer', async () => {
+    const answer = await replica.call('POST', '/v1/api-keys', {
+      body: { name: 'x', scopes: ['nothing'], 'a/b~c': 1, colour: 'red' },
+    });
+    expectProblem(answer, 'invalid');
+    expect(answer.body.errors).toEqual(
+      expect.arrayContaining([
+        { pointer: '/a~1b~0c', detail: 'is not a known field' },
+        { pointer: '/colour', detail: 'is not a known field' },
+        { pointer: '/scopes', detail: expect.stringContaining('must be one of') },
+      ]),
+    );
+  });
+
+  it.each(['[]', '1', '"x"', 'null'])('takes an object for an object, and not %s', async (body) => {
+    const answer = await replica.call('POST', '/v1/api-keys', { body });
+    expectProblem(answer, 'invalid');
+    expect(answer.body.errors).toEqual([{ pointer: '', detail: 'must be an object' }]);
+  });
+
+  it('names the place of what cannot be kept exactly', async () => {
+    const answer = await replica.call('POST', '/v1/api-keys', { body: '{"name":"a","name":"b"}' });
+    expectProblem(answer, 'invalid');
+    expect(answer.body.errors).toEqual([{ pointer: '/name', detail: expect.any(String) }]);
+  });
+
+  it('is served all the same with an expectation nobody knows', async () => {
+    const answer = await sendRaw(
+      replica.url,
+      'GET /livez HTTP/1.1\r\nhost: x\r\nexpect: wonders\r\nconnection: close\r\n\r\n',
+    );
+    expect([answer.status, answer.body]).toEqual([200, '{"status":"alive"}']);
+  });
+});
+
+describe('a request id', () => {
+  it.each(['abc', 'A-1_b.c:d', 'x'.repeat(128)])('is taken from the caller: %s', async (id) => {
+    const answer = await replica.call('GET', '/livez', { headers: { 'x-request-id': id } });
+    expect(answer.headers.get('x-request-id')).toBe(id);
+  });
+
+  it.each(['a b', '"', '<script>', '{jndi}', 'x'.repeat(129), 'é', 'a, b'])(
+    'is a new one where the caller’s could do harm in a log: %s',
+    async (id) => {
+      const answer = await replica.call('GET', '/livez', { headers: { 'x-request-id': id } });
+      expect(answer.headers.get('x-request-id')).toMatch(UUID);
+    },
+  );
+});
+
+describe('a fault of the service', () => {
+  const CANARY = 'canary-of-the-inside';
+
+  @Controller()
+  class Faulty {
+    @Get('error')
+    @Allow('public')
+    error() {
+      throw new Error(CANARY);
+    }
+
+    @Get('text')
+    @Allow('public')
+    async text() {
+      throw CANARY;
+    }
+
+    @Get('nothing')
+    @Allow('public')
+    nothing() {
+      throw undefined;
+    }
+
+    @Get('unserializable')
+    @Allow('public')
+    unserializable() {
+      return { [CANARY]: 1n };
+    }
+
+    @Get('nest')
+    @Allow('public')
+    nest() {
+      throw new NotImplementedException(CANARY);
+    }
+
+    @Get('refused')
+    @Allow('public')
+    refused() {
+      throw new BadRequestException(CANARY);
+    }
+
+    @Get('away')
+    @Allow('public')
+    away() {
+      throw Object.assign(new Error(CANARY), { code: '57P01' });
+    }
+
+    @Get('slow')
+    @Allow('public')
+    slow() {
+      begun();
+      return gate;
+    }
+  }
+
+  @Module({ controllers: [Faulty] })
+  class FaultyModule {}
+
+  let begun: () => void;
+  let open: (answer: string) => void;
+  const hasBegun = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  const gate = new Promise<string>((resolve) => {
+    open = resolve;
+  });
+  const lines: string[] = [];
+  let nest: NestFastifyApplication;
+  let url: string;
+
+  beforeAll(async () => {
+    const settings = loadSettings({ PORT: '0' });
+    const server = new Server(settings, createLog(settings, { write: (line) => void lines.push(line) }));
+    nest = await NestFactory.create<NestFastifyApplication>(FaultyModule, server.adapter, {
+      logger: false,
+      bodyParser: false,
+      forceCloseConnections: false,
+    });
+    nest.useGlobalFilters(new ProblemFilter(server));
+    await nest.listen(0, '127.0.0.1');
+    url = await nest.getUrl();
+  });
+  afterAll(() => nest.close());
+
+  it.each([
+    ['error', 'internal'],
+    ['text', 'internal'],
+    ['nothing', 'internal'],
+    ['unserializable', 'internal'],
+    ['nest', 'internal'],
+    ['away', 'database-away'],
+  ])(
+    'tells the caller nothing, and the log everything under the request id: %s → %s',
+    async (path, problem) => {
+      const response = await fetch(`${url}/${path}`, { headers: { 'x-request-id': `id-of-${path}` } });
+      const text = await response.text();
+
+      expectProblem(
+        { status: response.status, headers: response.headers, body: JSON.parse(text), text },
+        problem,
+      );
+      expect(text + JSON.stringify([...response.headers])).not.toContain(CANARY);
+      const logged = lines
+        .map((line) => JSON.parse(line))
+        .filter(({ requestId }) => requestId === `id-of-${path}`);
+      expect(logged).toEqual([
+        expect.objectContaining({
+          level: 'error',
+          event: `http.${problem}`,
+          method: 'GET',
+          route: `/${path}`,
+        }),
+      ]);
+      if (path !== 'nothing')
+        expect(logged[0].error.stack ?? logged[0].error.message).toMatch(/canary|BigInt/);
+    },
+  );
+
+  it('is not what a refusal of the framework is: no log line, and still none of its words', async () => {
+    const before = lines.length;
+    const response = await fetch(`${url}/refused`);
+    const text = await response.text();
+    expectProblem(
+      { status: response.status, headers: response.headers, body: JSON.parse(text), text },
+      'bad-request',
+    );
+    expect(text).not.toContain(CANARY);
+    expect(lines).toHaveLength(before);
+  });
+
+  it('is not what stopping is: what runs is finished, what comes after is sent elsewhere', async () => {
+    const before = lines.length;
+    const { port } = new URL(url);
+    const socket = connect(Number(port), '127.0.0.1');
+    const received: Buffer[] = [];
+    socket.on('data', (chunk) => received.push(chunk));
+    socket.write('GET /slow HTTP/1.1\r\nhost: x\r\n\r\n');
+    await hasBegun;
+    const closed = nest.close();
+    await new Promise<void>((resolve) => {
+      // Refused connections tell that the server has begun to close.
+      const ask = () =>
+        httpRequest({ port, host: '127.0.0.1' })
+          .on('error', () => resolve())
+          .on('response', ask)
+          .end();
+      ask();
+    });
+    socket.write('GET /slow HTTP/1.1\r\nhost: x\r\n\r\n');
+    open('done');
+    await Promise.all([closed, once(socket, 'close')]);
+
+    const [first, second] = Buffer.concat(received)
+      .toString()
+      .split(/(?<=done)/);
+    expect(first).toMatch(/^HTTP\/1\.1 200 [\s\S]*done$/);
+    expect(second).toMatch(/^HTTP\/1\.1 503 /);
+    expect(second).toContain('urn:sluice:problems/stopping');
+    expect(second).toMatch(/retry-after: 1/i);
+    expect(lines).toHaveLength(before);
+  });
+});
+
+describe('a route that does not say who may call it', () => {
+  @Controller()
+  class Careless {
+    @Get('secrets')
+    secrets() {
+      return 'all of them';
+    }
+  }
+
+  @Module({ controllers: [Careless] })
+  class CarelessModule {}
+
+  it('stops the start', async () => {
+    const settings = loadSettings({});
+    const server = new Server(settings, createLog(settings, { write: () => undefined }));
+    const nest = await NestFactory.create(CarelessModule, server.adapter, {
+      logger: false,
+      abortOnError: false,
+      bodyParser: false,
+    });
+    await expect(nest.init()).rejects.toThrow('GET /secrets does not declare who may call it: add @Allow(…)');
+    await nest.close();
+  });
+});
+
+function expectProblem(answer: Pick<Answer, 'status' | 'headers' | 'text' | 'body'>, name: string): void {
+  const { status, title } = PROBLEMS[name as keyof typeof PROBLEMS];
+  expect(answer.body).toEqual({
+    type: problemType(name as keyof typeof PROBLEMS),
+    title,
+    status,
+    detail: expect.any(String),
+    ...(answer.body.errors ? { errors: answer.body.errors } : {}),
+  });
+  expect(answer.status).toBe(status);
+  expect(answer.headers.get('content-type')).toBe('application/problem+json');
+  expect(answer.headers.get('x-request-id')).toMatch(/^[\w.:-]{1,128}$/);
+  expect(answer.headers.has('retry-after')).toBe([429, 503].includes(status));
+  expect(answer.text).not.toMatch(/node_modules|\.[jt]s:\d|FST_|SELECT|Error\b|at \w+\.\w+/);
+}
+
+function expectRawProblem({ status, headers, body }: RawAnswer, name: string): void {
+  expectProblem({ status, headers, text: body, body: JSON.parse(body) }, name);
+  expect(headers.get('connection')).toBe('close');
+}

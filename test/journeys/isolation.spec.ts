@@ -1,0 +1,96 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Answering, hang, ok, type Receiver } from '../support/receiver.ts';
+import { Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+let stage: Stage;
+const dripping = new Set<NodeJS.Timeout>();
+
+beforeAll(async () => {
+  stage = await Stage.open({ DRAIN_TIMEOUT: '1s' });
+});
+afterEach(async () => {
+  for (const timer of dripping) clearInterval(timer);
+  dripping.clear();
+  await stage.clear();
+});
+afterAll(() => stage.close());
+
+const reset: Answering = (_received, response) => void response.socket!.resetAndDestroy();
+
+/** A header that never ends, byte by byte: no timeout of a quiet line ever fires. */
+const drip: Answering = (_received, response) => {
+  const { socket } = response;
+  socket!.write('HTTP/1.1 200 OK\r\nx-slow: ');
+  const timer = setInterval(() => socket!.write('z'), 20);
+  dripping.add(timer);
+  socket!.on('error', () => undefined).on('close', () => clearInterval(timer));
+};
+
+const MESSAGES = 60;
+
+const nameOf = (bad: readonly Answering[], n: number) => `l-${bad.length}-${n}`;
+
+/** Ten listeners of everything; the first of them have something wrong with them. */
+async function tenListeners(bad: readonly Answering[]): Promise<{ sick: Receiver[]; healthy: Receiver[] }> {
+  const all: Receiver[] = [];
+  for (let n = 0; n < 10; n++) {
+    const definition = { types: ['all/*'], timeout: '50s', retrySchedule: ['1h'] };
+    all.push(await stage.listen(nameOf(bad, n), definition, bad[n] ?? ok));
+  }
+  return { sick: all.slice(0, bad.length), healthy: all.slice(bad.length) };
+}
+
+describe('promise 7: a listener that is slow, dead or flooding slows nobody else', () => {
+  it.each([
+    ['1 hangs', [hang]],
+    ['3 hang, reset or drip bytes', [hang, reset, drip]],
+    ['9 hang, reset or drip bytes', [hang, hang, hang, hang, reset, reset, drip, drip, drip]],
+  ])('%s: the others of ten get everything before a single one of its calls has ended', async (_, bad) => {
+    const { sick, healthy } = await tenListeners(bad);
+    const messages = Array.from({ length: MESSAGES }, (_, n) => ({
+      type: 'all/x',
+      key: `k-${n}`,
+      payload: n,
+    }));
+    await stage.post(...messages);
+    await until(() => healthy.every(({ received }) => received.length === MESSAGES));
+    for (const [n, receiver] of healthy.entries()) {
+      const name = nameOf(bad, bad.length + n);
+      await until(async () => (await stage.counts(name)).finished === MESSAGES);
+      expect(new Set(receiver.received.map(({ body }) => body.data)).size).toBe(MESSAGES);
+    }
+    for (const [n, receiver] of sick.entries()) {
+      if (bad[n] === reset) continue;
+      // All its lanes, and no more, are with it; none has come back.
+      expect(receiver.received.length).toBeLessThanOrEqual(16);
+      expect(await tried(nameOf(bad, n))).toBe(0);
+    }
+  });
+
+  it('a listener with more lanes than this replica has left does not take the last one', async () => {
+    const greedy = await stage.start({ ROLES: 'outbox', OUTBOX_LANES: '12' });
+    await stage.stop(stage.replica);
+    const others = await stage.start({ ROLES: 'api,inbox' });
+    stage.replicas.reverse();
+    const sick = await stage.listen('greedy', { timeout: '50s', lanes: 64 }, hang);
+    const messages = Array.from({ length: 64 }, (_, n) => ({ type: 'greedy/x', key: `k-${n}` }));
+    await stage.post(...messages);
+    await until(() => sick.received.length > 0);
+    const healthy = await stage.listen('modest', { timeout: '50s' });
+    await stage.post({ type: 'modest/x', key: 'k' });
+    await until(() => healthy.received.length === 1);
+    expect(await tried('greedy')).toBe(0);
+    expect(sick.received.length).toBeLessThan(12);
+    await stage.stop(greedy);
+    await stage.stop(others);
+    await stage.start();
+  });
+});
+
+/** How many attempts have come to an end. */
+async function tried(listener: string): Promise<number> {
+  const { pending = 0, processing = 0, ...ended } = await stage.counts(listener);
+  expect(pending + processing).toBeGreaterThan(0);
+  return Object.values(ended).reduce((sum, count) => sum + count, 0);
+}

@@ -1,0 +1,263 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { SettingsError } from '../../src/config/settings.ts';
+import { readListenersFile } from '../../src/listeners/file/read-listeners-file.ts';
+import { Listeners } from '../../src/listeners/listeners.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+
+const FOLDER = mkdtempSync(join(tmpdir(), 'sluice-file-'));
+const FILE = join(FOLDER, 'listeners.yaml');
+const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
+const OTHER_SECRET = `whsec_${randomBytes(32).toString('base64')}`;
+const KEY = `k1=${randomBytes(32).toString('base64')}`;
+const API_MADE = { types: ['a'], url: 'https://1.1.1.1/api' };
+
+let database: TestDatabase;
+const replicas: TestApp[] = [];
+
+beforeAll(async () => {
+  database = await createDatabase();
+});
+afterEach(async () => {
+  await Promise.all(replicas.splice(0).map((replica) => replica.close()));
+  await database.query('DELETE FROM listener');
+});
+afterAll(() => database.drop());
+
+/** A replica that starts with this file. */
+async function startWith(yaml: string, environment: Record<string, string> = {}): Promise<TestApp> {
+  writeFileSync(FILE, yaml);
+  return start({ LISTENERS_FILE: FILE, ...environment });
+}
+
+async function start(environment: Record<string, string>): Promise<TestApp> {
+  const replica = await startApp(database, { ROLES: 'api', SECRETS_KEYS: KEY, ...environment });
+  replicas.push(replica);
+  return replica;
+}
+
+/** Why a replica does not start with this file. */
+async function faultsOf(yaml: string, environment: Record<string, string> = {}): Promise<string[]> {
+  const error = await startWith(yaml, environment).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(SettingsError);
+  return (error as Error).message.split('\n').map((line) => line.replace(FOLDER, ''));
+}
+
+const entry = (name: string, more = '') =>
+  `  - name: ${name}\n    types: [${name}/*]\n    url: https://1.1.1.1/${name}\n${more}`;
+const listeners = (replica: TestApp) => replica.app.nest.get(Listeners).all();
+const names = (replica: TestApp) => listeners(replica).map(({ name }) => name);
+const known = (replica: TestApp, name: string) => listeners(replica).find((one) => one.name === name);
+const rows = () =>
+  database.query<{ name: string; number: number; revision: string; origin: string; deleted: boolean }>(
+    'SELECT name, number, revision, origin, deleted_at IS NOT NULL AS deleted FROM listener ORDER BY name',
+  );
+
+describe('LISTENERS_FILE', () => {
+  it('makes listeners when a replica starts, before it serves', async () => {
+    const more = '    timeout: 5s\n    headers: { X-Tenant: blue }\n    rateLimit: { perSecond: 30 }\n';
+    const replica = await startWith(`# ours\nlisteners:\n${entry('one')}${entry('two', more)}`);
+    expect(names(replica)).toEqual(['one', 'two']);
+    expect(known(replica, 'two')).toMatchObject({
+      types: ['two/*'],
+      timeoutMs: 5_000,
+      headers: { 'X-Tenant': 'blue' },
+      rateLimit: { perSecond: 30, burst: 30 },
+      secrets: [expect.stringMatching(/^whsec_/)],
+    });
+    const shown = (await replica.call('GET', '/v1/listeners/two')).body;
+    expect([shown.origin, shown.stateBy]).toEqual(['file', 'LISTENERS_FILE']);
+  });
+
+  it('is followed at each start: made, replaced, removed; made by API stays; the same changes nothing', async () => {
+    const first = await startWith(`listeners:\n${entry('stays')}${entry('changes')}${entry('goes')}`);
+    await first.call('PUT', '/v1/listeners/by-api', { body: API_MADE });
+    await first.call('POST', '/v1/listeners/changes/pause');
+    const secret = known(first, 'changes')!.secrets;
+    const before = await rows();
+
+    const yaml = `listeners:\n${entry('stays')}${entry('changes', '    timeout: 3s\n')}${entry('comes')}`;
+    const second = await startWith(yaml);
+    expect(names(second).sort()).toEqual(['by-api', 'changes', 'comes', 'stays']);
+    expect(known(second, 'changes')).toMatchObject({ timeoutMs: 3_000, state: 'paused', secrets: secret });
+    const after = await rows();
+    const row = (all: typeof after, name: string) => all.find((one) => one.name === name);
+    expect(row(after, 'stays')).toEqual(row(before, 'stays'));
+    expect(row(after, 'by-api')).toEqual(row(before, 'by-api'));
+    expect(row(after, 'goes')).toMatchObject({ deleted: true });
+
+    await startWith(yaml);
+    expect(await rows()).toEqual(after);
+    const third = await startWith(`listeners:\n${entry('goes')}`);
+    expect(known(third, 'goes')?.number).toBe(row(before, 'goes')!.number);
+    const fourth = await startWith('listeners: []\n');
+    expect(names(fourth)).toEqual(['by-api']);
+  });
+
+  it('that is not set removes nothing', async () => {
+    await startWith(`listeners:\n${entry('kept')}`);
+    expect(names(await start({}))).toEqual(['kept']);
+  });
+
+  it('is followed once when ten replicas start together', async () => {
+    writeFileSync(FILE, `listeners:\n${entry('a')}${entry('b')}${entry('c')}`);
+    const environment = { LISTENERS_FILE: FILE, DATABASE_POOL_SIZE: '4' };
+    const ten = await Promise.all(Array.from({ length: 10 }, () => start(environment)));
+    for (const replica of ten) expect(names(replica)).toEqual(['a', 'b', 'c']);
+    expect((await rows()).map(({ revision }) => Number(revision))).toEqual([1, 2, 3]);
+    expect(new Set(ten.map((replica) => known(replica, 'a')?.secrets[0])).size).toBe(1);
+  });
+
+  it('may give a secret, or the file of one; another one there is a rotation', async () => {
+    writeFileSync(join(FOLDER, 'secret'), `${OTHER_SECRET}\n`);
+    const yaml = (line: string) => `listeners:\n${entry('signed', `    ${line}\n`)}`;
+    const first = await startWith(yaml(`secret: ${SECRET}`));
+    expect(known(first, 'signed')?.secrets).toEqual([SECRET]);
+    const second = await startWith(yaml('secretFile: secret'));
+    expect(known(second, 'signed')?.secrets).toEqual([OTHER_SECRET, SECRET]);
+    expect((await second.call('POST', '/v1/listeners/signed/rotate-secret')).status).toBe(409);
+    const third = await startWith(`listeners:\n${entry('signed')}`);
+    expect(known(third, 'signed')?.secrets).toEqual([OTHER_SECRET, SECRET]);
+    expect((await third.call('POST', '/v1/listeners/signed/rotate-secret')).status).toBe(200);
+  });
+
+  it('has the last word about its listeners: the API may pause and test, not change or delete them', async () => {
+    const replica = await startWith(`listeners:\n${entry('fixed')}`);
+    for (const [method, path, body] of [
+      ['PUT', '', API_MADE],
+      ['DELETE', '', undefined],
+    ] as const) {
+      const answer = await replica.call(method, `/v1/listeners/fixed${path}`, body ? { body } : {});
+      expect([answer.status, answer.body.detail]).toEqual([409, expect.stringContaining('LISTENERS_FILE')]);
+    }
+    expect((await replica.call('POST', '/v1/listeners/fixed/pause')).status).toBe(200);
+    expect((await replica.call('POST', '/v1/listeners/fixed/rotate-secret')).status).toBe(200);
+  });
+
+  it('of the demonstration is valid', async () => {
+    const path = resolve(import.meta.dirname, '../../deploy/compose/listeners.yaml');
+    expect(
+      await readListenersFile(path, { urlRefusal: async () => undefined, leaseMs: 60_000 }),
+    ).toMatchObject({
+      kind: 'entries',
+      entries: [{ name: 'receiver' }],
+    });
+  });
+});
+
+describe('a LISTENERS_FILE with faults', () => {
+  it('is told fault by fault with its line, and nothing of it is applied', async () => {
+    const faults = await faultsOf(
+      [
+        '# line 1', // 1
+        'listeners:', // 2
+        '  - name: good', // 3
+        '    types: [a]', // 4
+        '    url: https://1.1.1.1/', // 5
+        '  - name: -bad', // 6
+        '    types:', // 7
+        '      - fine', // 8
+        '      - ""', // 9
+        '    url: http://127.0.0.1/', // 10
+        '    timeuot: 5s', // 11
+        '  - types: [b]', // 12
+        '    url: https://1.1.1.1/', // 13
+        '    rateLimit:', // 14
+        '      perSecond: 0', // 15
+        '    secret: too-short', // 16
+        '  - just a text', // 17
+        '  - name: good', // 18
+        '    types: [c]', // 19
+        'other: 5', // 20
+      ].join('\n'),
+    );
+    const line = (number: number) =>
+      faults.filter((fault) => fault.startsWith(`/listeners.yaml:${number}: `));
+    expect(line(6)[0]).toMatch(/listeners\[1\]\.name must be 1 to 63/);
+    expect(line(9)[0]).toMatch(/listeners\[1\]\.types\[1\] must be a type/);
+    expect(line(10)[0]).toMatch(/listeners\[1\]\.url is refused: /);
+    expect(line(11)[0]).toMatch(/listeners\[1\]\.timeuot is not a known field; did you mean "timeout"\?/);
+    expect(line(12)[0]).toMatch(/listeners\[2\]\.name is required/);
+    expect(line(15)[0]).toMatch(/listeners\[2\]\.rateLimit\.perSecond must be a number/);
+    expect(line(16)[0]).toMatch(/listeners\[2\]\.secret must be "whsec_" and 24 to 64 bytes/);
+    expect(line(17)[0]).toMatch(/listeners\[3\] must be a mapping/);
+    expect(line(18).join()).toMatch(/listeners\[4\]\.name is the name of listeners\[0\], too/);
+    expect(line(18).join()).toMatch(/listeners\[4\]\.url is required/);
+    expect(line(20)[0]).toMatch(/other is not known here/);
+    expect(faults).toHaveLength(11);
+    expect(faults.join()).not.toContain('too-short');
+    expect(await rows()).toEqual([]);
+  });
+
+  it.each<[what: string, yaml: string, fault: RegExp]>([
+    ['no YAML', 'listeners:\n  - name: [a\n', /^\/listeners.yaml:\d+: /],
+    [
+      'a field twice',
+      'listeners:\n  - name: a\n    name: b\n',
+      /^\/listeners.yaml:3: Map keys must be unique/,
+    ],
+    ['a tab', 'listeners:\n\t- name: a\n', /^\/listeners.yaml:2: /],
+    ['two documents', 'listeners: []\n---\nlisteners: []\n', /^\/listeners.yaml:2: /],
+    ['an unknown alias', 'listeners: *nobody\n', /^\/listeners.yaml:1: /],
+    ['nothing', '', /^\/listeners.yaml:1: the file must have the list "listeners"/],
+    ['a list', '- name: a\n', /^\/listeners.yaml:1: the file must have the list/],
+    ['no list', 'listeners: 5\n', /^\/listeners.yaml:1: listeners must be a list/],
+    ['a strange key', 'listeners:\n  - __proto__: 5\n', /^\/listeners.yaml:2: /],
+    [
+      'both secrets',
+      `listeners:\n${entry('a', '    secret: x\n    secretFile: y\n')}`,
+      /:6: .*beside "secret"/,
+    ],
+    ['a secret file that is not there', `listeners:\n${entry('a', '    secretFile: no\n')}`, /:5: .*ENOENT/],
+  ])('is not read: %s', async (_what, yaml, fault) => {
+    writeFileSync(FILE, yaml);
+    const read = await readListenersFile(FILE, { urlRefusal: async () => undefined, leaseMs: 60_000 });
+    expect(read.kind === 'faulty' && read.faults[0]!.replace(FOLDER, '')).toMatch(fault);
+  });
+
+  it('never shows a secret that stands near the fault', async () => {
+    const faults = await faultsOf(`listeners:\n  - name: a\n    secret: ${SECRET}\n   bad: [\n`);
+    expect(faults.join('\n')).not.toContain(SECRET.slice(6, 20));
+  });
+
+  it('that is not there is said by name', async () => {
+    const missing = start({ LISTENERS_FILE: join(FOLDER, 'missing.yaml') });
+    await expect(missing).rejects.toThrow(/LISTENERS_FILE=.*missing\.yaml cannot be read \(ENOENT\)/);
+  });
+
+  it('clashes with a listener made by API, or with its own lanes: nothing is applied', async () => {
+    const replica = await startWith(`listeners:\n${entry('laned', '    lanes: 4\n')}`);
+    await replica.call('PUT', '/v1/listeners/taken', { body: API_MADE });
+    const before = await rows();
+    const yaml = `listeners:\n${entry('fresh')}${entry('taken')}${entry('laned', '    lanes: 5\n')}`;
+    expect(await faultsOf(yaml)).toEqual([
+      expect.stringMatching(/^\/listeners.yaml:5: listener taken was made by API; rename this one/),
+      expect.stringMatching(/^\/listeners.yaml:8: listener laned has 4 lanes for ever/),
+    ]);
+    expect(await rows()).toEqual(before);
+  });
+
+  it('whose secrets a replica cannot read does not get new ones behind the back of the others', async () => {
+    const first = await startWith(`listeners:\n${entry('sealed')}`);
+    const before = await rows();
+    const other = `k2=${randomBytes(32).toString('base64')}`;
+    const yaml = `listeners:\n${entry('sealed', '    timeout: 2s\n')}`;
+    expect(await faultsOf(yaml, { SECRETS_KEYS: other })).toEqual([
+      expect.stringMatching(
+        /:2: listener sealed has secrets that cannot be read \(key k1 is not in SECRETS_KEYS\)/,
+      ),
+    ]);
+    expect(await rows()).toEqual(before);
+    await first.close();
+    replicas.splice(replicas.indexOf(first), 1);
+    const given = `listeners:\n${entry('sealed', `    secret: ${SECRET}\n`)}`;
+    expect(known(await startWith(given, { SECRETS_KEYS: other }), 'sealed')?.secrets).toEqual([SECRET]);
+  });
+});

@@ -1,0 +1,210 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { CloudEvent, type CloudEventV1, emitterFor, HTTP, httpTransport, Mode } from 'cloudevents';
+import { ADMIN_KEY, type Answer, PRODUCE_KEY, startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, { ROLES: 'api' });
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const MODES = [Mode.STRUCTURED, Mode.BINARY] as const;
+
+const ORDER: Partial<CloudEventV1<unknown>> = {
+  source: '/orders',
+  type: 'com.example.order-placed',
+  subject: 'order-7',
+  time: '2026-01-31T12:00:00.250Z',
+  dataschema: 'https://example.com/order.json',
+  traceparent: TRACE,
+  comexampletenant: 'acme',
+  data: { order: 7, lines: [{ sku: 'é', price: 1.5 }] },
+};
+let next = 0;
+
+function orderEvent(more: Partial<CloudEventV1<unknown>> = {}): CloudEvent<unknown> {
+  next += 1;
+  return new CloudEvent({ ...ORDER, id: `e-${next}`, ...more });
+}
+
+/** By the library's own emitter, over its own HTTP. */
+async function emit(event: CloudEvent<unknown>, mode: Mode, key = ADMIN_KEY): Promise<unknown> {
+  const send = emitterFor(httpTransport(`${replica.url}/v1/messages`), { binding: HTTP, mode });
+  const { body } = (await send(event, { headers: { authorization: `Bearer ${key}` } })) as { body: string };
+  return JSON.parse(body);
+}
+
+async function stored(id: string) {
+  const rows = await database.query(
+    `SELECT id, source, type, key, payload, headers, occurred_at AS "occurredAt" FROM inbox WHERE id = $1`,
+    [id],
+  );
+  expect(rows).toHaveLength(1);
+  return rows[0];
+}
+
+describe.each(MODES)('a CloudEvent sent in %s mode by the official library', (mode) => {
+  it('becomes a message, attribute by attribute', async () => {
+    const event = orderEvent();
+    expect(await emit(event, mode)).toEqual({ id: event.id, status: 'pending' });
+    expect(await stored(event.id)).toEqual({
+      id: event.id,
+      source: '/orders',
+      type: 'com.example.order-placed',
+      key: 'order-7',
+      payload: ORDER.data,
+      occurredAt: new Date('2026-01-31T12:00:00.250Z'),
+      headers: {
+        ...(mode === Mode.BINARY ? { datacontenttype: 'application/json; charset=utf-8' } : {}),
+        subject: 'order-7',
+        dataschema: 'https://example.com/order.json',
+        traceparent: TRACE,
+        comexampletenant: 'acme',
+      },
+    });
+  });
+
+  it('has its partitionkey for a key before its subject, and its id without either', async () => {
+    const both = orderEvent({ partitionkey: 'customer-3' });
+    const neither = orderEvent({ subject: undefined as never });
+    await emit(both, mode);
+    await emit(neither, mode);
+    expect(await stored(both.id)).toMatchObject({ key: 'customer-3', headers: { subject: 'order-7' } });
+    expect(await stored(neither.id)).toMatchObject({ key: neither.id });
+  });
+
+  it('takes numbers and truth for text in its extensions', async () => {
+    const event = orderEvent({ comexampleretries: 3, comexampleurgent: true });
+    await emit(event, mode);
+    expect(await stored(event.id)).toMatchObject({
+      headers: { comexampleretries: '3', comexampleurgent: 'true' },
+    });
+  });
+
+  it('is the same message by whichever api key and in whichever mode it comes again', async () => {
+    const event = orderEvent({ time: '2026-01-31T12:00:00Z', datacontenttype: 'application/json' });
+    expect(await emit(event, mode, ADMIN_KEY)).toEqual({ id: event.id, status: 'pending' });
+    const again = { id: event.id, status: 'pending', duplicate: true };
+    for (const other of MODES) expect(await emit(event, other, PRODUCE_KEY)).toEqual(again);
+    const retraced = event.cloneWith({ traceparent: TRACE.replace('b7', 'c8') }) as CloudEvent<unknown>;
+    expect(await emit(retraced, mode)).toEqual(again);
+    await stored(event.id);
+    const changed = event.cloneWith({ data: { order: 8 } }) as CloudEvent<unknown>;
+    expect(await emit(changed, mode)).toMatchObject({ status: 409, type: 'urn:sluice:problems/conflict' });
+  });
+
+  it('is another message from another source', async () => {
+    const event = orderEvent();
+    await emit(event, mode);
+    const elsewhere = event.cloneWith({ source: '/returns' }) as CloudEvent<unknown>;
+    expect(await emit(elsewhere, mode)).toEqual({ id: event.id, status: 'pending' });
+    const ambiguous = await replica.call('GET', `/v1/messages/${event.id}`);
+    expect([ambiguous.status, ambiguous.body.detail]).toEqual([
+      409,
+      expect.stringContaining('/orders, /returns'),
+    ]);
+    const one = await replica.call(
+      'GET',
+      `/v1/messages/${event.id}?source=${encodeURIComponent('/returns')}`,
+    );
+    expect([one.status, one.body.source]).toEqual([200, '/returns']);
+  });
+
+  it('keeps data that is text, XML or bytes, and says how the bytes are written', async () => {
+    const text = orderEvent({ datacontenttype: 'text/plain', data: 'Grüße, "quoted"\n' });
+    const xml = orderEvent({ datacontenttype: 'application/xml', data: '<a b="c"/>' });
+    const bytes = orderEvent({ datacontenttype: 'application/octet-stream', data: Buffer.from([0, 1, 255]) });
+    for (const event of [text, xml, bytes])
+      expect(await emit(event, mode)).toHaveProperty('status', 'pending');
+    expect(await stored(text.id)).toMatchObject({ payload: 'Grüße, "quoted"\n' });
+    expect(await stored(xml.id)).toMatchObject({
+      payload: '<a b="c"/>',
+      headers: { datacontenttype: 'application/xml' },
+    });
+    expect(await stored(bytes.id)).toMatchObject({
+      payload: 'AAH/',
+      headers: { datacontenttype: 'application/octet-stream', datacontentencoding: 'base64' },
+    });
+  });
+});
+
+describe('a CloudEvent', () => {
+  const post = (body: string | undefined, headers: Record<string, string>): Promise<Answer> =>
+    replica.call('POST', '/v1/messages', { body, headers });
+  const STRUCTURED = { 'content-type': 'application/cloudevents+json; charset=UTF-8' };
+  const BATCH = { 'content-type': 'application/cloudevents-batch+json' };
+  const BINARY = { 'ce-specversion': '1.0', 'ce-source': '/orders', 'ce-type': 't' };
+
+  it('comes in batches, all or nothing', async () => {
+    const events = [orderEvent(), orderEvent(), orderEvent()];
+    const write = (batch: CloudEvent<unknown>[]) =>
+      `[${batch.map((event) => HTTP.structured(event).body).join()}]`;
+    const first = await post(write(events.slice(0, 2)), BATCH);
+    const pending = events.map(({ id }) => ({ id, status: 'pending' }));
+    expect([first.status, first.body]).toEqual([202, { messages: pending.slice(0, 2) }]);
+    const again = await post(write(events), BATCH);
+    expect(again.body.messages).toEqual([
+      { ...pending[0], duplicate: true },
+      { ...pending[1], duplicate: true },
+      pending[2],
+    ]);
+    const changed = [orderEvent(), events[1]!.cloneWith({ data: 1 }) as CloudEvent<unknown>];
+    const refused = await post(write(changed), BATCH);
+    expect([refused.status, refused.body.errors]).toEqual([
+      409,
+      [{ pointer: '/1', detail: expect.any(String) }],
+    ]);
+    expect(await database.query('SELECT 1 FROM inbox WHERE id = $1', [changed[0]!.id])).toEqual([]);
+  });
+
+  it('without data has the payload null, in either mode', async () => {
+    const structured = await post(
+      '{"specversion":"1.0","id":"n-1","source":"/orders","type":"t"}',
+      STRUCTURED,
+    );
+    const binary = await post(undefined, { ...BINARY, 'ce-id': 'n-2' });
+    const emptyJson = await post('', { ...BINARY, 'ce-id': 'n-3', 'content-type': 'application/json' });
+    expect([structured.status, binary.status, emptyJson.status]).toEqual([202, 202, 202]);
+    for (const id of ['n-1', 'n-2', 'n-3']) expect(await stored(id)).toMatchObject({ payload: null });
+  });
+
+  it('keeps its data to the letter', async () => {
+    const data = '{"b": 1.50, "a":"\\u0041\\/"}';
+    await post(`{"specversion":"1.0","id":"l-1","source":"/orders","type":"t","data": ${data} }`, STRUCTURED);
+    await post(` ${data}\n`, { ...BINARY, 'ce-id': 'l-2', 'content-type': 'application/json' });
+    await post('"\\u0041"', { ...BINARY, 'ce-id': 'l-3', 'content-type': 'application/vnd.a+json' });
+    const rows = await database.query<{ payload: string }>(
+      `SELECT payload::text AS payload FROM inbox WHERE id IN ('l-1', 'l-2', 'l-3') ORDER BY id`,
+    );
+    expect(rows.map(({ payload }) => payload)).toEqual([data, data, '"\\u0041"']);
+  });
+
+  it('may percent-encode and quote its headers, and expires when it says', async () => {
+    const answer = await post('1', {
+      ...BINARY,
+      'ce-id': '%E8%AA%9E%20%F0%9F%98%80',
+      'ce-subject': '"Euro%20%E2%82%AC"',
+      'ce-expirytime': '2026-02-01T00:00:00Z',
+    });
+    expect(answer.body).toEqual({ id: '語 😀', status: 'pending' });
+    expect(answer.headers.get('location')).toBe(`/v1/messages/${encodeURIComponent('語 😀')}`);
+    const read = await replica.call('GET', answer.headers.get('location')!);
+    expect(read.body).toMatchObject({ key: 'Euro €', expiresAt: '2026-02-01T00:00:00.000Z', payload: 1 });
+  });
+
+  it('has the trace of its own before that of the request', async () => {
+    const request = { traceparent: TRACE.replace('b7', 'd9') };
+    await post('1', { ...BINARY, ...request, 'ce-id': 't-1' });
+    await post('1', { ...BINARY, ...request, 'ce-id': 't-2', 'ce-traceparent': TRACE });
+    expect(await stored('t-1')).toMatchObject({ headers: { traceparent: request.traceparent } });
+    expect(await stored('t-2')).toMatchObject({ headers: { traceparent: TRACE } });
+  });
+});

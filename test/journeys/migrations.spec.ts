@@ -1,0 +1,181 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { DataSource, type MigrationInterface, type QueryRunner } from 'typeorm';
+import { loadSettings } from '../../src/config/settings.ts';
+import { dataSourceOptions, type SchemaPart } from '../../src/database/data-source-options.ts';
+import { MigrationError, migrate, pendingMigrations } from '../../src/database/migrate.ts';
+import { SCHEMA } from '../../src/schema.ts';
+import { prepareSchema } from '../../src/service.ts';
+import { createLog } from '../../src/telemetry/logger.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+
+const SETTINGS = loadSettings({});
+const ALL = SCHEMA.flatMap((part) => part.migrations).map(({ name }) => name);
+
+class First1700000000001 implements MigrationInterface {
+  async up(runner: QueryRunner) {
+    await runner.query('CREATE TABLE first (id int)');
+  }
+  async down(runner: QueryRunner) {
+    await runner.query('DROP TABLE first');
+  }
+}
+
+class Second1700000000002 implements MigrationInterface {
+  async up(runner: QueryRunner) {
+    await runner.query('CREATE TABLE second (id int)');
+    await runner.query('INSERT INTO second SELECT 1 / (SELECT count(*) FROM first)');
+  }
+  async down(runner: QueryRunner) {
+    await runner.query('DROP TABLE second');
+  }
+}
+
+class Limits1700000000003 implements MigrationInterface {
+  async up(runner: QueryRunner) {
+    await runner.query(`CREATE TABLE limits AS SELECT current_setting('lock_timeout') AS lock`);
+  }
+  async down(runner: QueryRunner) {
+    await runner.query('DROP TABLE limits');
+  }
+}
+
+let database: TestDatabase;
+
+beforeEach(async () => {
+  database = await createDatabase({ empty: true });
+});
+afterEach(() => database.drop());
+
+describe('migrations', () => {
+  it('run once each when ten replicas start at once', async () => {
+    const runs = await Promise.all(Array.from({ length: 10 }, () => migrate(database.url, SETTINGS, SCHEMA)));
+
+    expect(runs.filter((names) => names.length > 0)).toEqual([ALL]);
+    expect(await applied()).toEqual(ALL);
+    expect(await pendingMigrations(database.url, SETTINGS, SCHEMA)).toStrictEqual([]);
+  });
+
+  it('wait while another replica migrates', async () => {
+    const other = new pg.Client({ connectionString: database.url });
+    await other.connect();
+    await other.query('BEGIN');
+    await other.query('SELECT pg_advisory_xact_lock($1)', [5_107_205_318_271]);
+    const running = migrate(database.url, SETTINGS, SCHEMA);
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
+    while ((await database.query(waiting)).length === 0);
+
+    expect(await tables()).toEqual([]);
+    await other.end();
+    expect(await running).toEqual(ALL);
+  });
+
+  it('can each be undone: up, down and up again leaves the same schema, and down leaves none', async () => {
+    await migrate(database.url, SETTINGS, SCHEMA);
+    const before = await catalogue();
+    const dataSource = await new DataSource(dataSourceOptions(database.url, SETTINGS, SCHEMA)).initialize();
+    for (const _ of ALL) await dataSource.undoLastMigration();
+    const undone = await catalogue();
+    await dataSource.destroy();
+    await migrate(database.url, SETTINGS, SCHEMA);
+
+    expect(before.length).toBeGreaterThan(10);
+    expect(undone.filter((line) => !/migration|PK_3043fc6b8af7c99b8b98830094f/.test(line))).toStrictEqual([]);
+    expect(await catalogue()).toEqual(before);
+  });
+
+  it('that fail half way are told in one line, undone, and leave the earlier ones; the next start goes on', async () => {
+    const parts = partOf(First1700000000001, Second1700000000002, Limits1700000000003);
+    const fault = await migrate(database.url, SETTINGS, parts).catch((error: unknown) => error);
+
+    expect(fault).toBeInstanceOf(MigrationError);
+    expect((fault as Error).message).toMatch(
+      /^migration Second1700000000002 failed and was rolled back \(division by zero\); .*mend the cause and start again$/,
+    );
+    expect(await tables()).toEqual(['first', 'migration']);
+    expect(await applied()).toEqual(['First1700000000001']);
+
+    await database.query('INSERT INTO first VALUES (1)');
+    expect(await migrate(database.url, SETTINGS, parts)).toEqual([
+      'Second1700000000002',
+      'Limits1700000000003',
+    ]);
+  });
+
+  it('never queue behind a long reader for long', async () => {
+    await migrate(database.url, SETTINGS, partOf(Limits1700000000003));
+    expect(await database.query('SELECT lock FROM limits')).toEqual([{ lock: '5s' }]);
+  });
+
+  it('of a newer version do not disturb an older one', async () => {
+    await migrate(database.url, SETTINGS, partOf(First1700000000001, Limits1700000000003));
+    const older = partOf(First1700000000001);
+
+    expect(await pendingMigrations(database.url, SETTINGS, older)).toStrictEqual([]);
+    expect(await migrate(database.url, SETTINGS, older)).toStrictEqual([]);
+  });
+});
+
+describe('MIGRATIONS=off', () => {
+  const off = loadSettings({ MIGRATIONS: 'off' });
+  const log = createLog(off, { write: () => undefined });
+
+  it('refuses a schema that lacks something, says what and what to do, and changes nothing', async () => {
+    const refused = prepareSchema(database.url, off, log);
+    await expect(refused).rejects.toThrow(
+      new MigrationError(`the database lacks ${ALL.join(', ')}; run "npm run migrate" first`),
+    );
+    expect(await tables()).toEqual([]);
+  });
+
+  it('is content with a schema that lacks nothing', async () => {
+    await prepareSchema(database.url, SETTINGS, log);
+    await prepareSchema(database.url, off, log);
+  });
+});
+
+function partOf(...migrations: SchemaPart['migrations']): SchemaPart[] {
+  return [{ entities: [], migrations }];
+}
+
+async function applied(): Promise<string[]> {
+  return (await database.query<{ name: string }>('SELECT name FROM migration ORDER BY id')).map(
+    ({ name }) => name,
+  );
+}
+
+async function tables(): Promise<string[]> {
+  const rows = await database.query<{ name: string }>(
+    `SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' ORDER BY 1`,
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** Everything a migration can make, one line each. TypeORM's own table stays, with a key of an odd name. */
+async function catalogue(): Promise<string[]> {
+  const rows = await database.query<{ line: string }>(`
+    WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname = 'public')
+    SELECT format('relation %s %s %s', relkind, relname, reloptions) AS line
+      FROM pg_class WHERE relnamespace IN (TABLE ours)
+    UNION ALL
+    SELECT format('column %s.%s %s %s null=%s default=%s', attrelid::regclass, attname, format_type(atttypid, atttypmod),
+                  attidentity, NOT attnotnull, pg_get_expr(adbin, adrelid))
+      FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+     WHERE relnamespace IN (TABLE ours) AND attnum > 0 AND NOT attisdropped
+    UNION ALL
+    SELECT format('constraint %s.%s %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+      FROM pg_constraint WHERE connamespace IN (TABLE ours)
+    UNION ALL
+    SELECT format('index %s', indexdef) FROM pg_indexes WHERE schemaname = 'public'
+    UNION ALL
+    SELECT format('trigger %s', pg_get_triggerdef(pg_trigger.oid))
+      FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid WHERE relnamespace IN (TABLE ours) AND NOT tgisinternal
+    UNION ALL
+    SELECT format('function %s', pg_get_functiondef(oid)) FROM pg_proc WHERE pronamespace IN (TABLE ours) AND prokind <> 'a'
+    UNION ALL
+    SELECT format('type %s %s', typtype, typname) FROM pg_type WHERE typnamespace IN (TABLE ours) AND typtype IN ('d', 'e', 'r')
+    UNION ALL
+    SELECT format('extension %s', extname) FROM pg_extension WHERE extname <> 'plpgsql'
+    ORDER BY 1`);
+  return rows.map(({ line }) => line);
+}

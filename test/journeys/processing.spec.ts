@@ -1,0 +1,261 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Injectable, Module } from '@nestjs/common';
+import supertest from 'supertest';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { Denormalizer } from '../../src/contract/denormalizer.ts';
+import type { Message } from '../../src/contract/message.ts';
+import { Refuse } from '../../src/contract/outcomes.ts';
+import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { until } from '../support/until.ts';
+
+class Ledger1763251300900 implements MigrationInterface {
+  async up(runner: QueryRunner): Promise<void> {
+    await runner.query(
+      `CREATE TABLE IF NOT EXISTS ledger (at bigserial, by text, key text, n int, CHECK (n <> 13))`,
+    );
+  }
+  async down(runner: QueryRunner): Promise<void> {
+    await runner.query('DROP TABLE ledger');
+  }
+}
+
+type Entry = { n: number; fail?: 'always' | 'twice' | 'refuse' };
+
+const INSERT = 'INSERT INTO ledger (by, key, n) VALUES ($1, $2, $3)';
+
+@Denormalizer({ types: ['ledger'], order: 1 })
+@Injectable()
+class First {
+  async apply({ key, payload, attempt }: Message<Entry>, tx: ReadModelTransaction): Promise<void> {
+    await tx.query(INSERT, ['first', key, payload.n]);
+    if (payload.fail === 'refuse') throw new Refuse('not wanted');
+    if (payload.fail === 'always' || (payload.fail === 'twice' && attempt < 3)) throw new Error('no luck');
+  }
+}
+
+@Denormalizer({ types: ['ledger'], order: 2 })
+@Injectable()
+class Second {
+  async apply({ key, payload }: Message<Entry>, tx: ReadModelTransaction): Promise<void> {
+    await tx.query(INSERT, ['second', key, payload.n]);
+  }
+}
+
+/** Calls outside that hang until the test lets them go. */
+const hanging: (() => void)[] = [];
+
+@Denormalizer({ types: ['slow'] })
+@Injectable()
+class Slow {
+  async prepare(): Promise<string> {
+    await new Promise<void>((resolve) => hanging.push(resolve));
+    return 'prepared';
+  }
+  async apply({ key }: Message, tx: ReadModelTransaction, prepared: string): Promise<void> {
+    await tx.query(INSERT, [prepared, key, 0]);
+  }
+}
+
+@Module({ providers: [First, Second, Slow] })
+class LedgerModule {}
+
+const LEDGER = { entities: [], migrations: [Ledger1763251300900], module: LedgerModule };
+const SETTINGS = { INBOX_RETRY_SCHEDULE: '1ms,1ms', INBOX_POLL: '20ms' };
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, SETTINGS, [LEDGER]);
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+const post = async (id: string, key: string, payload: Entry, type = 'ledger') => {
+  const answer = await replica.call('POST', '/v1/messages', { body: { id, key, type, payload } });
+  expect(answer.status).toBe(202);
+};
+const story = async (id: string) => (await replica.call('GET', `/v1/messages/${id}`)).body;
+const ended = (id: string, status: string) => until(async () => (await story(id)).status === status);
+const ledger = (key: string) =>
+  database.query<{ by: string; n: number }>('SELECT by, n FROM ledger WHERE key = $1 ORDER BY at', [key]);
+const counter = async (name: string) => {
+  const text = (await replica.call('GET', '/metrics')).text;
+  const lines = text.split('\n').filter((line) => line.startsWith(name));
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
+};
+
+describe('processing', () => {
+  it('D2 A3 A8 finishes everything that is posted, with several workers on several replicas, each once', async () => {
+    const other = await startApp(database, { ...SETTINGS, INBOX_WORKERS: '4' }, [LEDGER]);
+    const messages = Array.from({ length: 600 }, (_, n) => ({
+      id: `m-${n}`,
+      key: `k-${n % 50}`,
+      type: 'ledger',
+      payload: { n: 100 + n },
+    }));
+    await supertest(replica.url)
+      .post('/v1/messages/batch')
+      .auth(ADMIN_KEY, { type: 'bearer' })
+      .send({ messages })
+      .expect(202);
+    await until(async () => {
+      const rows = await database.query(`SELECT 1 FROM inbox WHERE id LIKE 'm-%' AND status = 'finished'`);
+      return rows.length === 600;
+    });
+    await other.close();
+    const rows = await database.query(`SELECT n FROM ledger WHERE by = 'first' AND n BETWEEN 100 AND 699`);
+    expect(rows).toHaveLength(600);
+  });
+
+  it('A7 applies the messages of one key in the order accepted', async () => {
+    for (let n = 1; n <= 20; n++) await post(`o-${n}`, 'ordered', { n: n + 100 });
+    await ended('o-20', 'finished');
+    const rows = (await ledger('ordered')).filter(({ by }) => by === 'first');
+    expect(rows.map(({ n }) => n)).toEqual(Array.from({ length: 20 }, (_, n) => n + 101));
+  });
+
+  it('A2 D4 runs the denormalizers registered for the type, in turn', async () => {
+    await post('turn', 'turn', { n: 1 });
+    await ended('turn', 'finished');
+    expect(await ledger('turn')).toEqual([
+      { by: 'first', n: 1 },
+      { by: 'second', n: 1 },
+    ]);
+  });
+
+  it('D4 is all or nothing: a message that fails leaves no trace in the read model', async () => {
+    await post('bad', 'bad', { n: 1, fail: 'always' });
+    await ended('bad', 'dead');
+    expect(await ledger('bad')).toEqual([]);
+  });
+
+  it('A4 A5 counts the attempts, stops after the schedule, keeps the dead letter, counts and logs every failure', async () => {
+    const before = await counter('sluice_inbox_attempts_failed_total');
+    await post('tried', 'tried', { n: 2, fail: 'always' });
+    await ended('tried', 'dead');
+    expect(await story('tried')).toMatchObject({ attempt: 3, error: 'Error: no luck' });
+    expect((await counter('sluice_inbox_attempts_failed_total')) - before).toBe(3);
+    const events = replica.lines.map((line) => JSON.parse(line)).filter(({ id }) => id === 'tried');
+    expect(events.map(({ event }) => event)).toEqual(['inbox.retry', 'inbox.retry', 'inbox.dead']);
+    const dead = await replica.call('GET', '/v1/messages?status=dead&key=tried');
+    expect(dead.body.items).toHaveLength(1);
+  });
+
+  it('tries again and succeeds', async () => {
+    await post('third', 'third', { n: 3, fail: 'twice' });
+    await ended('third', 'finished');
+    expect(await story('third')).toMatchObject({ attempt: 3, error: null });
+    expect(await ledger('third')).toHaveLength(2);
+  });
+
+  it('charges only the guilty one of a batch, and holds only its key', async () => {
+    const messages = Array.from({ length: 40 }, (_, n) => ({
+      id: `g-${n}`,
+      key: `g-${n % 10}`,
+      type: 'ledger',
+      payload: n === 13 ? { n: 13 } : { n: n + 1000 },
+    }));
+    await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+    await ended('g-13', 'dead');
+    await until(async () => (await story('g-39')).status === 'finished');
+    const rows = await database.query<{ id: string; status: string; attempt: number }>(
+      `SELECT id, status, attempt FROM inbox WHERE id LIKE 'g-%' AND (status <> 'finished' OR attempt <> 1) ORDER BY position`,
+    );
+    expect(rows).toEqual([
+      { id: 'g-13', status: 'dead', attempt: 3 },
+      { id: 'g-23', status: 'held', attempt: 0 },
+      { id: 'g-33', status: 'held', attempt: 0 },
+    ]);
+    const why = await replica.call('GET', '/v1/messages/g-23/why');
+    expect(why.body.waitsFor).toMatchObject({ kind: 'hold', reason: 'dead-letter', deadLetter: 'g-13' });
+    await replica.call('DELETE', '/v1/keys/g-3/hold');
+    await ended('g-33', 'finished');
+  });
+
+  it('buries at once what a denormalizer refuses', async () => {
+    await post('refused', 'refused', { n: 1, fail: 'refuse' });
+    await ended('refused', 'dead');
+    expect(await story('refused')).toMatchObject({ attempt: 1, error: 'Refuse: not wanted' });
+  });
+
+  it('A12 finishes a message of a type nobody handles, counted', async () => {
+    const before = await counter('sluice_messages_unhandled_total');
+    await post('unhandled', 'unhandled', { n: 1 }, 'nobody/wants');
+    await ended('unhandled', 'finished');
+    expect((await counter('sluice_messages_unhandled_total')) - before).toBe(1);
+  });
+
+  it('A14 goes on with the other messages while ten calls outside hang', async () => {
+    for (let n = 0; n < 10; n++) await post(`slow-${n}`, `slow-${n}`, { n }, 'slow');
+    await until(() => hanging.length === 10);
+    const messages = Array.from({ length: 200 }, (_, n) => ({
+      id: `f-${n}`,
+      key: `f-${n}`,
+      type: 'ledger',
+      payload: { n: n + 1000 },
+    }));
+    await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+    const lanes = await database.query<{ lane: number }>(
+      `SELECT DISTINCT lane FROM inbox WHERE id LIKE 'slow-%'`,
+    );
+    const blocked = lanes.map(({ lane }) => lane);
+    await until(async () => {
+      const waiting = await database.query(
+        `SELECT 1 FROM inbox WHERE id LIKE 'f-%' AND status <> 'finished' AND lane <> ALL ($1::int[])`,
+        [blocked],
+      );
+      return waiting.length === 0;
+    });
+    expect(hanging).toHaveLength(10);
+    for (const letGo of hanging.splice(0)) letGo();
+    await ended('slow-9', 'finished');
+    expect(await ledger('slow-9')).toEqual([{ by: 'prepared', n: 0 }]);
+  });
+
+  it('D3 claims outside the processing transaction: the mark is there while the message is handled', async () => {
+    await post('marked', 'marked', { n: 0 }, 'slow');
+    await until(() => hanging.length === 1);
+    expect(await story('marked')).toMatchObject({ status: 'processing', attempt: 1 });
+    for (const letGo of hanging.splice(0)) letGo();
+    await ended('marked', 'finished');
+  });
+
+  it('A13 E7 gives back what waits for a call outside when it is told to stop, uncharged', async () => {
+    const leaving = await startApp(database, SETTINGS, [LEDGER]);
+    await replica.close();
+    const answer = await leaving.call('POST', '/v1/messages', {
+      body: { id: 'given-back', key: 'given-back', type: 'slow', payload: {} },
+    });
+    expect(answer.status).toBe(202);
+    await until(() => hanging.length === 1);
+    await leaving.close();
+    const [row] = await database.query(`SELECT status, attempt FROM inbox WHERE id = 'given-back'`);
+    expect(row).toEqual({ status: 'pending', attempt: 0 });
+    const [lanes] = await database.query(
+      `SELECT count(*)::int AS n FROM lane WHERE leased_until > '-infinity'`,
+    );
+    expect(lanes).toEqual({ n: 0 });
+    hanging.splice(0);
+    replica = await startApp(database, SETTINGS, [LEDGER]);
+    await until(() => hanging.length === 1);
+    for (const letGo of hanging.splice(0)) letGo();
+    await ended('given-back', 'finished');
+  });
+
+  it('E9 runs no inbox loop without the role', async () => {
+    await replica.close();
+    const apiOnly = await startApp(database, { ...SETTINGS, ROLES: 'api' }, [LEDGER]);
+    await apiOnly.call('POST', '/v1/messages', { body: { id: 'alone', type: 'ledger', payload: { n: 1 } } });
+    const text = (await apiOnly.call('GET', '/metrics')).text;
+    expect(text).not.toMatch(/loop="inbox/);
+    await apiOnly.close();
+    replica = await startApp(database, SETTINGS, [LEDGER]);
+    await ended('alone', 'finished');
+  });
+});

@@ -1,0 +1,113 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { metricsOf } from '../support/metrics.ts';
+import { ok, type Receiver } from '../support/receiver.ts';
+import { Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+let stage: Stage;
+
+beforeAll(async () => {
+  // A quarter of them for one listener: half of its lanes on each replica.
+  stage = await Stage.open({ OUTBOX_LANES: '32' }, 2);
+});
+afterEach(() => stage.clear());
+afterAll(() => stage.close());
+
+/** The most that arrived within any window of that length. */
+function mostWithin(times: readonly number[], windowMs: number): number {
+  let most = 0;
+  for (let first = 0, last = 0; last < times.length; last++) {
+    while (times[last]! - times[first]! >= windowMs) first += 1;
+    most = Math.max(most, last - first + 1);
+  }
+  return most;
+}
+
+const arrivals = ({ received }: Receiver) => received.map(({ at }) => at);
+const messages = (type: string, count: number, key: (n: number) => string) =>
+  Array.from({ length: count }, (_, n) => ({ type, key: key(n), payload: n }));
+
+describe('E4 rates, over all replicas and measured at the receiver', () => {
+  it('never more than the rate and a burst in any window, and at least 0.95 of it is used', async () => {
+    const [perSecond, burst, total] = [40, 12, 110];
+    const receiver = await stage.listen('limited', { rateLimit: { perSecond, burst } });
+    const delay = monitorEventLoopDelay({ resolution: 5 });
+    delay.enable();
+    await stage.post(...messages('limited/x', total, (n) => `k-${n}`));
+    await until(() => receiver.received.length === total);
+    const times = arrivals(receiver);
+    // Replicas and receiver are one process here: what came while it stood still is counted at one moment.
+    const standstillMs = delay.max / 1e6;
+    delay.disable();
+    for (const windowMs of [500, 1_000, 2_000]) {
+      const allowed = burst + (perSecond * (windowMs + standstillMs)) / 1_000;
+      expect(mostWithin(times, windowMs)).toBeLessThanOrEqual(allowed);
+    }
+    // At the end only a few lanes have something left, and a lane is one call at a time.
+    const [first, last] = [burst, Math.floor(total * 0.8)];
+    const seconds = (times[last]! - times[first]!) / 1_000;
+    expect((last - first) / seconds / perSecond).toBeGreaterThanOrEqual(0.95);
+    for (const replica of stage.replicas) {
+      const sent = (await metricsOf(replica))(
+        'deliveries_attempted_total{listener="limited",outcome="delivered"}',
+      );
+      expect(sent).toBeGreaterThan(total / 4);
+    }
+  });
+
+  it('of a key, too: one after the other at its pace, while other keys are not kept waiting', async () => {
+    const rateLimit = { perKey: { perSecond: 4 } };
+    const receiver = await stage.listen('chats', { rateLimit });
+    await stage.post(
+      ...messages('chats/x', 5, () => 'busy'),
+      ...messages('chats/x', 20, (n) => `quiet-${n}`),
+    );
+    await until(() => receiver.received.length === 25);
+    const times = receiver.received.filter(({ body }) => body.key === 'busy').map(({ at }) => at);
+    const gaps = times.slice(1).map((at, n) => at - times[n]!);
+    for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(249);
+    expect(Math.min(...gaps)).toBeLessThan(250 * 1.5);
+    const quiet = receiver.received.filter(({ body }) => body.key !== 'busy').map(({ at }) => at);
+    expect(Math.max(...quiet)).toBeLessThan(times.at(-1)!);
+    const order = receiver.received.filter(({ body }) => body.key === 'busy').map(({ body }) => body.data);
+    expect(order).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  it('a limit per key holds without order, too', async () => {
+    const receiver = await stage.listen('unordered', {
+      ordered: false,
+      rateLimit: { perKey: { perSecond: 5 } },
+    });
+    await stage.post(...messages('unordered/x', 3, () => 'same'));
+    await until(() => receiver.received.length === 3);
+    const times = arrivals(receiver);
+    expect(times[1]! - times[0]!).toBeGreaterThanOrEqual(199);
+    expect(times[2]! - times[1]!).toBeGreaterThanOrEqual(199);
+  });
+
+  it('another limit counts at once, also for those who wait already', async () => {
+    const receiver = await stage.listen('changing', { rateLimit: { perSecond: 0.1, burst: 1 } });
+    await stage.post(...messages('changing/x', 30, (n) => `k-${n}`));
+    await until(() => receiver.received.length === 1);
+    await stage.put('changing', { url: receiver.url, rateLimit: { perSecond: 500, burst: 1 } });
+    await until(() => receiver.received.length === 30, 5_000);
+  });
+
+  it('whoever is paused while waiting for a turn does not wait for it, and loses nothing', async () => {
+    const receiver = await stage.listen('resting', { rateLimit: { perSecond: 0.1, burst: 1 } });
+    await stage.post(...messages('resting/x', 10, (n) => `k-${n}`));
+    await until(() => receiver.received.length === 1);
+    await stage.call('POST', '/v1/listeners/resting/pause');
+    await until(async () => {
+      const { pending, processing = 0 } = await stage.counts('resting');
+      return pending === 9 && processing === 0;
+    });
+    await stage.put('resting', { url: receiver.url });
+    receiver.answering = ok;
+    await stage.call('POST', '/v1/listeners/resting/resume');
+    await until(() => receiver.received.length === 10);
+    const attempts = await stage.database.query('SELECT DISTINCT attempt FROM outbox WHERE attempt > 1');
+    expect(attempts).toEqual([]);
+  });
+});

@@ -1,0 +1,178 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { hang, ok, type Receiver, status } from '../support/receiver.ts';
+import { Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await Stage.open({ DRAIN_TIMEOUT: '1s' }, 2);
+});
+afterEach(() => stage.clear());
+afterAll(() => stage.close());
+
+const LONG_AGO = '2020-01-01T00:00:00Z';
+
+async function replay(listener: string, filter: Record<string, unknown> = {}) {
+  const body = { since: LONG_AGO, ...filter };
+  const answer = await stage.call('POST', `/v1/listeners/${listener}/replay`, body);
+  expect([answer.status, answer.body]).toEqual([202, expect.anything()]);
+  return answer.body as { id: string; matched: number; location: string };
+}
+
+const progress = async ({ location }: { location: string }) => (await stage.call('GET', location)).body;
+
+async function finished(started: { location: string }) {
+  await until(async () => (await progress(started)).status === 'finished');
+  return progress(started);
+}
+
+/** Sent once, all of it: `a1 b1 a2` are messages of keys a and b. */
+async function sent(
+  listener: string,
+  names: string,
+  types: (n: number) => string = () => 'x',
+): Promise<Receiver> {
+  const receiver = await stage.listen(listener);
+  const list = names.split(' ');
+  await stage.post(
+    ...list.map((name, n) => ({ type: `${listener}/${types(n)}`, key: name[0]!, payload: name })),
+  );
+  await until(async () => (await stage.counts(listener)).finished === list.length);
+  receiver.received.splice(0);
+  return receiver;
+}
+
+const data = ({ received }: Receiver) => received.map(({ body }) => body.data as string);
+const ofKey = (receiver: Receiver, key: string) => data(receiver).filter((name) => name.startsWith(key));
+
+describe('replay', () => {
+  it('sends everything again, each key in order, under the same ids, and says why in the record', async () => {
+    const receiver = await sent('all', 'a1 b1 a2 b2 a3');
+    const started = await replay('all');
+    expect(await finished(started)).toMatchObject({ matched: 5, sent: 5, dead: 0, waiting: 0 });
+    expect(ofKey(receiver, 'a')).toEqual(['a1', 'a2', 'a3']);
+    expect(ofKey(receiver, 'b')).toEqual(['b1', 'b2']);
+    const { items } = (await stage.call('GET', '/v1/listeners/all/deliveries')).body;
+    expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id']))).toEqual(
+      new Set(items.map(({ id }: { id: string }) => id)),
+    );
+    const [delivery] = await stage.deliveries(items[0].message);
+    expect(delivery!.attempts.map(({ error }) => error)).toEqual([
+      `delivered; sent again by replay ${started.id}`,
+      null,
+    ]);
+  });
+
+  it('means what the filter says: types, keys, time', async () => {
+    const receiver = await sent('some', 'a1 b1 a2 b2', (n) => (n < 2 ? 'created' : 'removed'));
+    await finished(await replay('some', { types: ['some/created'] }));
+    expect(data(receiver).toSorted()).toEqual(['a1', 'b1']);
+    receiver.received.splice(0);
+    await finished(await replay('some', { types: ['*/rem*'], keys: ['b', 'c'] }));
+    expect(data(receiver)).toEqual(['b2']);
+    receiver.received.splice(0);
+    expect(await replay('some', { until: LONG_AGO })).toMatchObject({ matched: 0 });
+    expect(await replay('some', { since: '2100-01-01T00:00:00Z' })).toMatchObject({ matched: 0 });
+    expect(await replay('some', { types: ['some_created', 'some%'] })).toMatchObject({ matched: 0 });
+    await finished(await replay('some', { keys: ['a'] }));
+    expect(data(receiver)).toEqual(['a1', 'a2']);
+  });
+
+  it('of what failed only sends dead letters, from their first attempt on', async () => {
+    const receiver = await stage.listen('failed', { terminalStatuses: [400] });
+    receiver.answering = (received, response, count) =>
+      (received.body.data === 'bad' ? status(400) : ok)(received, response, count);
+    const [bad, good] = await stage.post(
+      { type: 'failed/x', key: 'k', payload: 'bad' },
+      { type: 'failed/x', key: 'k', payload: 'good' },
+    );
+    await stage.delivery(bad, 'dead');
+    await stage.delivery(good, 'finished');
+    receiver.received.splice(0);
+    receiver.answering = ok;
+    expect(await finished(await replay('failed', { onlyFailed: true }))).toMatchObject({
+      matched: 1,
+      sent: 1,
+    });
+    expect(data(receiver)).toEqual(['bad']);
+    expect(await stage.delivery(bad, 'finished')).toMatchObject({ attempt: 1, error: null });
+  });
+
+  it('of a dead letter that holds its key lets the key go on, in order', async () => {
+    const receiver = await stage.listen('holding', { terminalStatuses: [400], onDead: 'hold' }, status(400));
+    const ids = await stage.post(...[1, 2, 3].map((n) => ({ type: 'holding/x', key: 'k', payload: n })));
+    await stage.delivery(ids[0], 'dead');
+    await stage.delivery(ids[2], 'held');
+    receiver.received.splice(0);
+    receiver.answering = ok;
+    await finished(await replay('holding', { onlyFailed: true }));
+    await stage.delivery(ids[2], 'finished');
+    expect(data(receiver)).toEqual([1, 2, 3]);
+  });
+
+  it('keeps live deliveries of a key behind it, and those of other keys do not wait', async () => {
+    const receiver = await sent('live', 'a1 a2 a3');
+    const held: (() => void)[] = [];
+    receiver.answering = (received, response, count) =>
+      received.body.data === 'a1'
+        ? void held.push(() => ok(received, response, count))
+        : ok(received, response, count);
+    const started = await replay('live');
+    await until(() => held.length === 1);
+    await stage.post(
+      { type: 'live/x', key: 'a', payload: 'a4' },
+      ...['b', 'c', 'd', 'e', 'f', 'g', 'h'].map((key) => ({ type: 'live/x', key, payload: `${key}1` })),
+    );
+    await until(() => data(receiver).length >= 5);
+    expect(await progress(started)).toMatchObject({ status: 'running', matched: 3, sent: 0, waiting: 3 });
+    expect(ofKey(receiver, 'a')).toEqual(['a1']);
+    held[0]!();
+    await finished(started);
+    await until(() => data(receiver).length === 11);
+    expect(ofKey(receiver, 'a')).toEqual(['a1', 'a2', 'a3', 'a4']);
+  });
+
+  it('is paced, and one whose listener is down does not keep another from going on', async () => {
+    const keys = Array.from({ length: 700 }, (_, n) => n);
+    const stuck = await stage.listen('stuck', { timeout: '50s' });
+    await stage.post(...keys.map((n) => ({ type: 'stuck/x', key: `k-${n}` })));
+    await until(async () => (await stage.counts('stuck')).finished === 700);
+    const fine = await sent('fine', 'a1 b1');
+    stuck.answering = hang;
+    const paced = await replay('stuck');
+    expect(paced.matched).toBe(700);
+    await finished(await replay('fine'));
+    expect(data(fine).toSorted()).toEqual(['a1', 'b1']);
+    const { held = 0, processing = 0, finished: left = 0 } = await stage.counts('stuck');
+    expect(held + processing).toBeGreaterThanOrEqual(16);
+    // Enough is on its way; the rest is not reopened.
+    expect(left).toBeGreaterThan(50);
+  });
+
+  it('of a listener that is paused, or deleted, waits with it and is done when it is back', async () => {
+    const receiver = await sent('resting', 'a1 a2 b1');
+    await stage.call('POST', '/v1/listeners/resting/pause');
+    const started = await replay('resting');
+    const other = await sent('awake', 'a1');
+    await finished(await replay('awake'));
+    expect(data(other)).toEqual(['a1']);
+    expect(await progress(started)).toMatchObject({ status: 'running', matched: 3, sent: 0 });
+    expect(await stage.counts('resting')).toEqual({ finished: 3 });
+    await stage.call('DELETE', '/v1/listeners/resting');
+    await stage.put('resting', { url: receiver.url });
+    await finished(started);
+    expect(ofKey(receiver, 'a')).toEqual(['a1', 'a2']);
+    expect(data(receiver)).toHaveLength(3);
+  });
+
+  it('asks for times that are times', async () => {
+    await stage.listen('asked');
+    for (const since of ['yesterday', '2026-W07', '2026-02-31T00:00:00Zz', '']) {
+      const answer = await stage.call('POST', '/v1/listeners/asked/replay', { since });
+      expect([since, answer.status]).toEqual([since, 422]);
+    }
+    expect((await stage.call('GET', '/v1/listeners/asked/replays/1000000')).status).toBe(404);
+    expect((await stage.call('GET', '/v1/listeners/asked/replays/x')).status).toBe(404);
+  });
+});

@@ -1,0 +1,187 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Retention } from '../../src/upkeep/retention/retention.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, {
+    ROLES: 'api,upkeep',
+    RETENTION_FINISHED: '7d',
+    RETENTION_DEAD: '30d',
+    RETENTION_DEAD_QUEUES: 'inbox=14d,brief=2d',
+    RETENTION_TYPES: 'brief/kept=3d,brief/*=1h',
+    RETENTION_WAITING: '60d',
+    RETENTION_AUDIT: '100d',
+  });
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+const WAITING = ['pending', 'held', 'scheduled'];
+const inbox = (id: string, status: string, age: string, { type = 't', key = id, due = '' } = {}) =>
+  database.query(
+    `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits, received_at, due_at, settled_at, lapsed_at)
+     VALUES ($1, 's', $4, $5, 0, 'null', $2, $6, now() - $3::interval, $7,
+             CASE WHEN NOT $8 THEN now() - $3::interval END,
+             CASE WHEN NOT $8 AND $2 <> 'finished' THEN now() - $3::interval END) RETURNING position`,
+    [
+      ...[id, status, age, type, key],
+      ...[{ held: 'held', scheduled: 'due' }[status] ?? null, due || null, WAITING.includes(status)],
+    ],
+  ) as Promise<[{ position: string }]>;
+/** Besides alarms of ours. */
+const ids = async () => {
+  const sql = `SELECT id FROM inbox WHERE type NOT LIKE 'urn:sluice:alerts/%' ORDER BY id`;
+  return (await database.query<{ id: string }>(sql)).map(({ id }) => id);
+};
+
+describe('retention', () => {
+  it('A10 A11 removes what ended long enough ago, each status after its own time, and nothing that waits', async () => {
+    await inbox('finished-old', 'finished', '8 days');
+    await inbox('finished-new', 'finished', '6 days');
+    await inbox('dead-new', 'dead', '13 days');
+    await inbox('dead-old', 'dead', '15 days');
+    await inbox('discarded-new', 'discarded', '13 days');
+    await inbox('discarded-old', 'discarded', '15 days');
+    await inbox('expired-old', 'expired', '31 days');
+    await inbox('superseded-old', 'superseded', '8 days');
+    await inbox('waiting', 'pending', '0');
+    const [owing] = await inbox('still-owed', 'finished', '8 days');
+    const [owed] = await inbox('owed-long-ago', 'finished', '8 days');
+    await database.query(
+      `INSERT INTO outbox (listener, lane, message, key, sequence) VALUES (1, 256, $1, 'k', 1)`,
+      [owing.position],
+    );
+    await database.query(
+      `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at)
+       VALUES (1, 256, $1, 'k', 1, 'finished', now() - interval '8 days')`,
+      [owed.position],
+    );
+
+    await replica.app.nest.get(Retention).sweep();
+
+    expect(await ids()).toEqual(['dead-new', 'discarded-new', 'finished-new', 'still-owed', 'waiting']);
+    expect(await database.query('SELECT 1 FROM outbox')).toHaveLength(1);
+  });
+
+  it('leaves the work to another replica that is at it', async () => {
+    await inbox('old', 'finished', '8 days');
+    const other = await startApp(database, { ROLES: 'api,upkeep' });
+    await Promise.all([replica, other].map(({ app }) => app.nest.get(Retention).sweep()));
+    await other.close();
+    expect(await ids()).not.toContain('old');
+  });
+
+  it('A10 keeps each type as long as is said for it, its deliveries with it', async () => {
+    await database.query('TRUNCATE inbox, outbox');
+    const [gone] = await inbox('brief-old', 'finished', '2 hours', { type: 'brief/x' });
+    await inbox('brief-new', 'finished', '10 minutes', { type: 'brief/x' });
+    await inbox('kept', 'finished', '2 days', { type: 'brief/kept' });
+    await inbox('other', 'finished', '2 days', { type: 'briefly' });
+    await database.query(
+      `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at)
+       VALUES (1, 256, $1, 'k', 1, 'finished', now() - interval '2 hours')`,
+      [gone.position],
+    );
+    await replica.app.nest.get(Retention).sweep();
+    expect(await ids()).toEqual(['brief-new', 'kept', 'other']);
+    expect(await database.query('SELECT 1 FROM outbox')).toHaveLength(0);
+  });
+
+  it('E6 keeps dead letters of each queue as long as is said for it', async () => {
+    await database.query('TRUNCATE inbox, outbox');
+    for (const [number, name] of ['brief', 'usual'].entries()) {
+      await database.query(
+        `INSERT INTO listener (name, revision, definition, types, lanes, sealed, secret_from, origin, state_by, created_by, updated_by)
+         VALUES ($1, $2, '{}', '{x}', 1, 'v1:', 'service', 'api', 't', 't', 't')`,
+        [name, number],
+      );
+      const [message] = await inbox(`of-${name}`, 'finished', '3 days');
+      await database.query(
+        `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, lapsed_at)
+         SELECT number, number * 256, $2, 'k', 1, 'dead', now() - interval '3 days', now() - interval '3 days'
+         FROM listener WHERE name = $1`,
+        [name, message.position],
+      );
+    }
+    await replica.app.nest.get(Retention).sweep();
+    const left = await database.query(
+      'SELECT listener.name FROM outbox JOIN listener ON listener.number = outbox.listener',
+    );
+    expect(left).toEqual([{ name: 'usual' }]);
+  });
+
+  it('never removes a dead letter that others wait behind, and with the last of a key its hold', async () => {
+    await database.query('TRUNCATE inbox, outbox, hold');
+    const hold = (key: string) =>
+      database.query(
+        `INSERT INTO hold (queue, key, lane, until, reason, set_at)
+         VALUES ('inbox', $1, 0, 'infinity', 'dead-letter', now() - interval '40 days')`,
+        [key],
+      );
+    await inbox('waited-for', 'dead', '40 days', { key: 'busy' });
+    await inbox('behind', 'held', '39 days', { key: 'busy' });
+    await inbox('alone', 'dead', '40 days', { key: 'quiet' });
+    await hold('busy');
+    await hold('quiet');
+    await replica.app.nest.get(Retention).sweep();
+    expect(await ids()).toEqual(['behind', 'waited-for']);
+    const held = await database.query('SELECT key FROM hold WHERE until > clock_timestamp()');
+    expect(held).toEqual([{ key: 'busy' }]);
+  });
+
+  it('A11 gives up what was never handled, after its own, longer time: visibly, counted, not at once gone', async () => {
+    await database.query('TRUNCATE inbox, outbox, hold');
+    const [old] = await inbox('forgotten', 'held', '61 days');
+    await inbox('patient', 'pending', '59 days');
+    await inbox('planned', 'scheduled', '61 days', { due: '2999-01-01T00:00:00Z' });
+    await inbox('just-due', 'pending', '61 days', { due: new Date(Date.now() - 1_000).toISOString() });
+    await database.query(
+      `INSERT INTO outbox (listener, lane, message, key, sequence, created_at)
+       VALUES (1, 256, $1, 'k', 1, now() - interval '61 days')`,
+      [old.position],
+    );
+    await replica.app.nest.get(Retention).sweep();
+    const rows = await database.query('SELECT id, status, error FROM inbox ORDER BY id');
+    expect(rows).toEqual([
+      { id: 'forgotten', status: 'expired', error: 'it was not handled within 60d' },
+      { id: 'just-due', status: 'pending', error: null },
+      { id: 'patient', status: 'pending', error: null },
+      { id: 'planned', status: 'scheduled', error: null },
+    ]);
+    expect(await database.query('SELECT status, error FROM outbox')).toEqual([
+      { status: 'dead', error: 'it was not delivered within 60d' },
+    ]);
+    const { text } = await replica.call('GET', '/metrics');
+    expect(text).toMatch(/sluice_retention_given_up_total\{stage="inbox"\} 1/);
+    expect(text).toMatch(/sluice_retention_given_up_total\{stage="outbox"\} 1/);
+    // What a replica has in its hands is left to it.
+    await database.query(
+      `UPDATE inbox SET status = 'processing', received_at = now() - interval '61 days' WHERE id = 'patient'`,
+    );
+    await replica.app.nest.get(Retention).sweep();
+    expect(await database.query(`SELECT status FROM inbox WHERE id = 'patient'`)).toEqual([
+      { status: 'processing' },
+    ]);
+  });
+
+  it('forgets what operators did after its own time, and rulings with it', async () => {
+    await database.query(`
+      INSERT INTO audit (by, action, at) VALUES ('a', 'hold.put', now() - interval '101 days'), ('b', 'hold.put', now())`);
+    await database.query(`
+      INSERT INTO ruling (kind, filter, matched, created_by, done_at)
+      VALUES ('revive', '{}', 1, 'a', now() - interval '101 days'), ('revive', '{}', 1, 'b', now())`);
+    await database.query(
+      `INSERT INTO ruling_item (ruling, stage, lane, key, position) SELECT id, 'inbox', 0, 'k', 1 FROM ruling`,
+    );
+    await replica.app.nest.get(Retention).sweep();
+    expect(await database.query('SELECT by FROM audit')).toEqual([{ by: 'b' }]);
+    expect(await database.query('SELECT created_by FROM ruling')).toEqual([{ created_by: 'b' }]);
+  });
+});

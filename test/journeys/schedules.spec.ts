@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { until } from '../support/until.ts';
+
+let database: TestDatabase;
+let replicas: TestApp[];
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replicas = [await startApp(database), await startApp(database), await startApp(database)];
+});
+afterAll(async () => {
+  for (const replica of replicas) await replica.close();
+  await database.drop();
+});
+
+const call = (method: string, path: string, body?: unknown) =>
+  replicas[0]!.call(method, path, body === undefined ? {} : { body });
+const put = (name: string, more: object = {}) =>
+  call('PUT', `/v1/schedules/${name}`, { cron: '* * * * * *', type: 'tick', payload: { n: 1 }, ...more });
+/** The seconds at which a schedule ticked, in order. */
+const ticksOf = async (name: string) =>
+  (
+    await database.query<{ at: string }>(
+      `SELECT extract(epoch FROM occurred_at)::bigint AS at FROM inbox WHERE starts_with(id, $1) ORDER BY occurred_at`,
+      [`${name}/`],
+    )
+  ).map(({ at }) => Number(at));
+const eachOnce = (ticks: readonly number[]) => ticks.map((_, index) => ticks[0]! + index);
+const setNext = (name: string, ago: string) =>
+  database.query(`UPDATE schedule SET next_at = date_trunc('minute', now()) - $2::interval WHERE name = $1`, [
+    name,
+    ago,
+  ]);
+
+describe('schedules', () => {
+  it('E1 post each tick exactly once over three replicas, one of which restarts', async () => {
+    const created = await put('every-second', { key: 'clock', timezone: 'Europe/Warsaw' });
+    expect([created.status, created.headers.get('location'), created.body]).toEqual([
+      201,
+      '/v1/schedules/every-second',
+      expect.objectContaining({
+        name: 'every-second',
+        timezone: 'Europe/Warsaw',
+        onMissed: 'one',
+        paused: false,
+        nextAt: expect.any(String),
+        lastAt: null,
+        createdBy: 'admin',
+      }),
+    ]);
+    await until(async () => (await ticksOf('every-second')).length >= 2);
+    await replicas.pop()!.close();
+    await until(async () => (await ticksOf('every-second')).length >= 3);
+    replicas.push(await startApp(database));
+    await until(async () => (await ticksOf('every-second')).length >= 5);
+    const ticks = await ticksOf('every-second');
+    expect(ticks).toEqual(eachOnce(ticks));
+    const { body } = await call('GET', '/v1/messages?type=tick&key=clock&limit=1');
+    expect(body.items[0]).toMatchObject({ source: 'urn:sluice:schedules', key: 'clock' });
+    const last = await call('GET', `/v1/messages/${encodeURIComponent(body.items[0].id)}`);
+    expect(last.body.payload).toEqual({ n: 1 });
+    expect((await call('DELETE', '/v1/schedules/every-second')).status).toBe(204);
+  });
+
+  it('go by the clock of the database: that of a replica changes nothing', async () => {
+    const RealDate = Date;
+    globalThis.Date = class extends RealDate {
+      constructor(...time: [number] | []) {
+        super(...((time.length === 0 ? [RealDate.now() - 3_600_000] : time) as [number]));
+      }
+      static override now = () => RealDate.now() - 3_600_000;
+    } as DateConstructor;
+    try {
+      await put('by-database');
+      // Not `until`, which would count by the same clock.
+      while ((await ticksOf('by-database')).length < 3);
+    } finally {
+      globalThis.Date = RealDate;
+    }
+    await until(async () => (await ticksOf('by-database')).length >= 5);
+    await call('DELETE', '/v1/schedules/by-database');
+    const ticks = await ticksOf('by-database');
+    expect(ticks).toEqual(eachOnce(ticks));
+    const [{ now }] = (await database.query(`SELECT extract(epoch FROM now())::bigint AS now`)) as [
+      { now: string },
+    ];
+    expect(Number(now) - ticks[0]!).toBeLessThan(60);
+  });
+
+  it('make up for ticks that nobody was there for as their policy says', async () => {
+    const hourly = { cron: '0 * * * *' };
+    for (const onMissed of ['one', 'skip', 'all']) {
+      await put(`missed-${onMissed}`, { ...hourly, onMissed });
+      await setNext(`missed-${onMissed}`, '5 hours');
+    }
+    await until(async () => (await ticksOf('missed-all')).length >= 4);
+    await until(async () => (await ticksOf('missed-one')).length >= 1);
+    const waiting = await database.query(`SELECT FROM schedule WHERE next_at < now()`);
+    expect(waiting).toHaveLength(0);
+    const all = await ticksOf('missed-all');
+    expect(all.length).toBeLessThanOrEqual(6);
+    expect(all).toEqual(all.map((_, index) => all[0]! + 3_600 * index));
+    expect((await ticksOf('missed-one')).length).toBeLessThanOrEqual(2);
+    expect((await ticksOf('missed-skip')).length).toBeLessThanOrEqual(1);
+    expect(replicas.some(({ lines }) => lines.some((line) => line.includes('schedule.missed')))).toBe(true);
+  });
+
+  it('never post a tick twice, even when a backup brings an old time back', async () => {
+    await put('restored', { cron: '0 * * * *', onMissed: 'all' });
+    await setNext('restored', '3 hours');
+    await until(async () => (await ticksOf('restored')).length >= 2);
+    const before = await ticksOf('restored');
+    await setNext('restored', '3 hours');
+    await until(
+      async () => (await database.query(`SELECT FROM schedule WHERE next_at < now()`)).length === 0,
+    );
+    expect((await ticksOf('restored')).slice(0, before.length)).toEqual(before);
+  });
+
+  it('are replaced without losing a tick that is due, paused, resumed, listed and deleted', async () => {
+    await put('managed', { cron: '0 0 1 1 *' });
+    await database.query(`UPDATE schedule SET next_at = '2999-01-01' WHERE name = 'managed'`);
+    const same = await put('managed', { cron: '0 0 1 1 *', payload: null });
+    expect([same.status, same.body.nextAt, same.body.payload]).toEqual([
+      200,
+      '2999-01-01T00:00:00.000Z',
+      null,
+    ]);
+    const other = await put('managed', { cron: '0 0 2 1 *' });
+    expect(other.body.nextAt).toMatch(/-01-02T00:00:00.000Z$/);
+    const paused = await call('POST', '/v1/schedules/managed/pause');
+    expect(paused.body).toMatchObject({ paused: true, nextAt: null });
+    const resumed = await call('POST', '/v1/schedules/managed/resume');
+    expect(resumed.body).toMatchObject({ paused: false, nextAt: other.body.nextAt });
+    const listed = (await call('GET', '/v1/schedules?limit=1')).body;
+    expect([listed.items[0].name, typeof listed.next]).toEqual(['managed', 'string']);
+    expect((await call('GET', '/v1/schedules/managed')).status).toBe(200);
+    expect((await call('DELETE', '/v1/schedules/managed')).status).toBe(204);
+    for (const [method, path] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['POST', '/pause'],
+      ['POST', '/resume'],
+    ] as const)
+      expect((await call(method, `/v1/schedules/managed${path}`)).status).toBe(404);
+    const told = (await call('GET', '/v1/audit?action=schedule.*&limit=4')).body.items;
+    expect(told.map(({ action }: { action: string }) => action)).toEqual([
+      'schedule.delete',
+      'schedule.resume',
+      'schedule.pause',
+      'schedule.put',
+    ]);
+  });
+
+  it('are refused with every fault named', async () => {
+    const faults = async (body: unknown, name = 'bad') => {
+      const answer = await call('PUT', `/v1/schedules/${name}`, body);
+      expect(answer.status).toBe(422);
+      return answer.body.errors?.map(({ pointer }: { pointer: string }) => pointer);
+    };
+    expect(await faults({})).toEqual(expect.arrayContaining(['/cron', '/type']));
+    const good = { cron: '* * * * *', type: 't', payload: 1 };
+    expect(await faults({ ...good, cron: '61 * * * *', type: '', payload: undefined })).toEqual([
+      '/payload',
+      '/type',
+      '/cron',
+    ]);
+    expect(await faults({ ...good, timezone: 'Mars/Base' })).toEqual(['/timezone']);
+    expect(await faults({ ...good, onMissed: 'some' })).toEqual(['/onMissed']);
+    expect(await faults({ ...good, colour: 'red' })).toEqual(['/colour']);
+    expect(await faults({ ...good, key: 'k'.repeat(300) })).toEqual(['/key']);
+    expect(await faults([])).toEqual(['']);
+    expect(await faults(good, '-bad')).toBeUndefined();
+  });
+});

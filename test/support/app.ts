@@ -1,0 +1,102 @@
+import { type App, createApp } from '../../src/app.ts';
+import { loadSettings, type Settings } from '../../src/config/settings.ts';
+import type { ReadModel } from '../../src/contract/read-model.ts';
+import { migrate } from '../../src/database/migrate.ts';
+import { createLog } from '../../src/telemetry/logger.ts';
+import type { TestDatabase } from './database.ts';
+
+export const ADMIN_KEY = 'sk_admin_0123456789abcdefghij';
+export const PRODUCE_KEY = 'sk_produce_0123456789abcdefghij';
+export const READ_KEY = 'sk_read_0123456789abcdefghij';
+export const CONSUME_KEY = 'sk_consume_0123456789abcdefghij';
+
+const KEYS = [
+  `admin=admin:${ADMIN_KEY}`,
+  `produce=produce:${PRODUCE_KEY}`,
+  `read=read:${READ_KEY}`,
+  `consume=consume:${CONSUME_KEY}`,
+].join(',');
+
+export interface TestApp {
+  readonly app: App;
+  readonly url: string;
+  readonly settings: Settings;
+  /** Every log line so far. */
+  readonly lines: string[];
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+export interface CallOptions {
+  body?: unknown;
+  headers?: Record<string, string>;
+  key?: string | null;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
+  readonly body: any;
+  readonly text: string;
+}
+
+/**
+ * A replica on a free loopback port, as the real thing starts it, with keys of every scope. With read models of the
+ * test's own in place of the service's, their tables are made first. `beyond`: settings that no environment may have, such
+ * as a lease that a test can wait for.
+ */
+export async function startApp(
+  database: TestDatabase,
+  environment: Record<string, string> = {},
+  readModels?: readonly ReadModel[],
+  beyond: Partial<Settings> = {},
+): Promise<TestApp> {
+  const allowed = loadSettings({ API_KEYS: KEYS, HOST: '127.0.0.1', PORT: '0', ...environment });
+  const settings = { ...allowed, ...beyond };
+  const lines: string[] = [];
+  const log = createLog(
+    { ...settings, logLevel: environment.LOG_LEVEL ? settings.logLevel : 'warn' },
+    {
+      write: (line) => void lines.push(line),
+    },
+  );
+  if (readModels) await migrate(database.url, settings, readModels);
+  const app = await createApp(database.url, settings, log, readModels);
+  const url = await app.listen();
+  return {
+    app,
+    url,
+    settings,
+    lines,
+    call: (method, path, options = {}) => call(url + path, method, options),
+    close: () => app.close(),
+  };
+}
+
+async function call(
+  url: string,
+  method: string,
+  { body, headers, key = ADMIN_KEY }: CallOptions,
+): Promise<Answer> {
+  const raw = typeof body === 'string' || body instanceof Uint8Array;
+  const response = await fetch(url, {
+    method,
+    headers: {
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key ? { authorization: `Bearer ${key}` } : {}),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: raw ? (body as string) : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: parsed(text), text };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,85 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export const ROOT = resolve(import.meta.dirname, '../..');
+
+/** The service as it ships: a process of its own, from the build. */
+export interface BuiltService {
+  readonly child: ChildProcess;
+  /** Everything on stderr so far. */
+  errors(): string;
+  /** Everything on stdout so far. */
+  output(): string;
+  /** The first line of stdout, past or to come, that matches; fails when the process ends without. */
+  line(pattern: RegExp): Promise<RegExpExecArray>;
+  /** Where it serves. */
+  url(): Promise<string>;
+  /** Its exit code, or the signal that ended it. */
+  exit(): Promise<number | string>;
+}
+
+/** Compiles what changed; nothing when `npm test` has just done so. */
+export function build(): void {
+  const built = spawnSync(
+    process.execPath,
+    ['-e', "import('./scripts/ready.mjs').then(({ build }) => build())"],
+    {
+      cwd: ROOT,
+      encoding: 'utf8',
+    },
+  );
+  if (built.status !== 0) throw new Error(`${built.stdout}${built.stderr}`);
+}
+
+export interface RunOptions {
+  readonly uid?: number;
+  readonly program?: string;
+}
+
+/** Starts it with these settings and no others; the port is a free one unless given. */
+export function run(settings: Record<string, string>, options: RunOptions = {}): BuiltService {
+  const { uid, program = 'dist/src/main.js' } = options;
+  const child = spawn(process.execPath, [program], {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, PORT: '0', LOG_FORMAT: 'json', ...settings },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(uid === undefined ? {} : { uid, gid: uid }),
+  });
+  const ended = once(child, 'close') as Promise<[number | null, string | null]>;
+  const lines: string[] = [];
+  const listeners = new Set<(line: string) => void>();
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    lines.push(line);
+    for (const listener of listeners) listener(line);
+  });
+
+  const service: BuiltService = {
+    child,
+    errors: () => errors,
+    output: () => lines.join('\n'),
+    line: (pattern) =>
+      new Promise((found, lost) => {
+        const look = (line: string) => {
+          const match = pattern.exec(line);
+          if (!match) return;
+          listeners.delete(look);
+          found(match);
+        };
+        listeners.add(look);
+        lines.forEach(look);
+        void ended.then(() => lost(new Error(`it ended without ${pattern}:\n${errors}${lines.join('\n')}`)));
+      }),
+    url: async () => (await service.line(/Sluice is serving\s+(http\S+)/))[1]!,
+    exit: async () => {
+      const [code, signal] = await ended;
+      return code ?? signal!;
+    },
+  };
+  return service;
+}

@@ -1,0 +1,133 @@
+import pg from 'pg';
+import { loadSettings } from '../../src/config/settings.ts';
+import { Database } from '../../src/database/database.ts';
+import type { Transaction } from '../../src/database/transaction.ts';
+import { LaneQueue, type LaneQueueOptions, type LaneRow, type Tenure } from '../../src/lanes/lane-queue.ts';
+import type { TestDatabase } from './database.ts';
+import { until } from './until.ts';
+
+export interface TestRow extends LaneRow {
+  readonly id: string;
+  readonly key: string;
+  readonly attempt: number;
+}
+
+type Statements = Record<'lease' | 'takeOver' | 'giveBack' | 'claim' | 'clear', string>;
+
+/** A replica's own way to the inbox's lanes, with its own connections. */
+export interface TestReplica {
+  readonly database: Database;
+  readonly queue: LaneQueue<TestRow>;
+  newQueue(options?: Partial<LaneQueueOptions>): LaneQueue<TestRow>;
+  close(): Promise<void>;
+}
+
+export function startReplica(on: TestDatabase): TestReplica {
+  const database = new Database(on.url, loadSettings({}), undefined, () => undefined);
+  const newQueue = (options: Partial<LaneQueueOptions> = {}) =>
+    new LaneQueue<TestRow>(
+      'inbox',
+      database,
+      { table: 'inbox', columns: 'id, key, attempt' },
+      { lanes: 256, leaseMs: 30_000, replica: 'test', suspectsApart: true, ...options },
+    );
+  return { database, queue: newQueue(), newQueue, close: () => database.close() };
+}
+
+/** The statements of a queue, to be looked at or taken apart. */
+export function statementsOf<Row extends LaneRow>(queue: LaneQueue<Row>): Statements {
+  return (queue as unknown as { sql: Statements }).sql;
+}
+
+/** Changes a statement of one queue: a guard taken out, a pause put in. Fails when the text is not there. */
+export function alter(
+  { queue }: TestReplica,
+  statement: keyof Statements,
+  from: string | RegExp,
+  to: string,
+): void {
+  const sql = statementsOf(queue);
+  const changed = sql[statement].replace(from, () => to);
+  if (changed === sql[statement]) throw new Error(`${statement} has no ${from}`);
+  sql[statement] = changed;
+}
+
+/** What must not be done: lease and claim as one statement, with one snapshot. Made of the queue's own statements. */
+export function inOneSnapshot<Row extends LaneRow>(queue: LaneQueue<Row>): void {
+  const leaseIn = async (
+    tx: Transaction,
+    token: string,
+    first: number,
+    { hint, mostLanes, mostRows }: Parameters<typeof queue.lease>[0],
+    suspects: boolean | null,
+  ) => {
+    const { leaseMs, replica } = (queue as unknown as { options: LaneQueueOptions }).options;
+    const sql = oneStatement(statementsOf(queue));
+    const lease = [queue.name, first, hint ?? null, mostLanes, token, leaseMs, replica, 2, suspects];
+    const perLane = Math.max(1, Math.floor(mostRows / mostLanes));
+    const answer = await tx.query<Row & { leased: number[] | null }>(sql, [
+      ...lease,
+      perLane,
+      perLane,
+      mostRows,
+    ]);
+    const { leased } = answer[0]!;
+    if (!leased) return undefined;
+    const tenure: Tenure = {
+      token,
+      lanes: new Set(leased),
+      careful: suspects === true,
+      suspectsUpTo: Number.MAX_SAFE_INTEGER,
+      renewAtMs: performance.now() + leaseMs / 2,
+      busyLanes: leased.length,
+      parking: false,
+    };
+    const rows = answer.filter(({ position }) => position !== null);
+    return { tenure, rows: rows.sort((a, b) => a.position - b.position) };
+  };
+  Object.assign(queue, { leaseIn });
+}
+
+function oneStatement({ lease, claim }: Statements): string {
+  const renumbered: Record<string, number> = { 1: 1, 2: 5, 4: 10, 5: 11, 6: 12 };
+  const claiming = claim
+    .replace(/WITH mine AS MATERIALIZED \([\s\S]*?FOR NO KEY UPDATE\s*\)/, '')
+    .replaceAll(/\$(\d+)/g, (_, n: string) => `$${renumbered[n]}`)
+    .replace('SELECT (SELECT count', 'SELECT (SELECT array_agg(lane) FROM leased) AS leased, (SELECT count');
+  return `WITH leased AS (${lease}), mine AS MATERIALIZED (SELECT lane FROM leased)${claiming}`;
+}
+
+/** A door in a statement: whoever comes to it waits until it is opened. */
+export interface Door {
+  /** As a FROM item: passing it means to have been let through. */
+  readonly sql: string;
+  /** Resolves when somebody stands before it. */
+  reached(): Promise<void>;
+  open(): Promise<void>;
+}
+
+let doors = 0;
+
+export async function closedDoor(on: TestDatabase): Promise<Door> {
+  doors += 1;
+  const number = doors;
+  const client = new pg.Client({ connectionString: on.url });
+  await client.connect();
+  await client.query('SELECT pg_advisory_lock($1)', [number]);
+  return {
+    sql: `(SELECT pg_advisory_xact_lock_shared(${number}))`,
+    reached: async () => {
+      await until(async () => {
+        const { rows } = await client.query(
+          `SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+          [number],
+        );
+        return rows.length > 0;
+      });
+    },
+    open: async () => {
+      await client.end();
+    },
+  };
+}

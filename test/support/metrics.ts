@@ -1,0 +1,24 @@
+import type { TestApp } from './app.ts';
+
+/** The metrics of a replica by the name and labels they are exposed with, without the prefix. */
+export async function metricsOf(replica: TestApp): Promise<(name: string) => number> {
+  const { text } = await replica.call('GET', '/metrics');
+  const samples = new Map<string, number>();
+  for (const line of text.split('\n')) {
+    const [, name, value] = /^sluice_(\S+) (\S+)$/.exec(line) ?? [];
+    if (name) samples.set(name, Number(value));
+  }
+  return (name) => samples.get(name) ?? 0;
+}
+
+/** How much each named metric grew while something was done. */
+export async function growthOf(
+  replica: TestApp,
+  names: readonly string[],
+  work: () => Promise<unknown>,
+): Promise<number[]> {
+  const before = await metricsOf(replica);
+  await work();
+  const after = await metricsOf(replica);
+  return names.map((name) => after(name) - before(name));
+}

@@ -1,0 +1,36 @@
+import { parser } from '@prometheus-io/lezer-promql';
+
+/** What a query asks of one metric. */
+export interface Selected {
+  readonly metric: string;
+  readonly labels: readonly string[];
+}
+
+export interface Query {
+  readonly selected: readonly Selected[];
+  /** Labels it groups by. */
+  readonly grouped: readonly string[];
+}
+
+/** A query as Prometheus itself would read it; throws at the first thing it would not understand. */
+export function readQuery(query: string): Query {
+  // Grafana's own variables stand for durations.
+  const text = query.replaceAll('$__rate_interval', '5m');
+  const selected: { metric: string; labels: string[] }[] = [];
+  const grouped: string[] = [];
+  let inMatcher = false;
+  parser.parse(text).iterate({
+    enter(node) {
+      const part = text.slice(node.from, node.to);
+      if (node.type.isError) throw new Error(`not PromQL at ${node.from}: ${query}`);
+      if (node.name === 'VectorSelector') selected.push({ metric: '', labels: [] });
+      if (node.name === 'Identifier') selected.at(-1)!.metric = part;
+      if (node.name === 'LabelMatchers') inMatcher = true;
+      if (node.name === 'LabelName') (inMatcher ? selected.at(-1)!.labels : grouped).push(part);
+    },
+    leave(node) {
+      if (node.name === 'LabelMatchers') inMatcher = false;
+    },
+  });
+  return { selected, grouped };
+}

@@ -1,0 +1,17 @@
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { AppModule } from '../../src/app.module.ts';
+import { loadSettings } from '../../src/config/settings.ts';
+import { createLog } from '../../src/telemetry/logger.ts';
+
+/** A replica without HTTP; for settings that no environment may have. */
+const { REPLICA_DATABASE: url = '', REPLICA_SETTINGS = '{}', REPLICA_BEYOND = '{}' } = process.env;
+const allowed = loadSettings({ LOG_LEVEL: 'warn', LOG_FORMAT: 'json', ...JSON.parse(REPLICA_SETTINGS) });
+const settings = { ...allowed, ...JSON.parse(REPLICA_BEYOND) };
+
+const app = await NestFactory.createApplicationContext(
+  AppModule.with(url, settings, createLog(settings), []),
+  { logger: false, abortOnError: false },
+);
+process.once('SIGTERM', () => void app.close().then(() => process.exit(0)));
+process.stdout.write('ready\n');

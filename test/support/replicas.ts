@@ -1,0 +1,61 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { compile } from '../../chaos/compile.mjs';
+import type { Settings } from '../../src/config/settings.ts';
+import { build } from './built-service.ts';
+
+let compiled: string | undefined;
+
+/** What is told to `replica.ts`. */
+export interface ReplicaOptions {
+  readonly databaseUrl: string;
+  readonly settings?: Record<string, string>;
+  /** Settings that no environment may have. */
+  readonly beyond?: Partial<Settings>;
+}
+
+/** A replica in a process of its own. */
+export interface Replica {
+  readonly child: ChildProcess;
+  /** Its log lines, warnings and worse. */
+  readonly lines: string[];
+  /** Resolves when it processes. */
+  readonly ready: Promise<void>;
+  /** Its exit code, or the signal that ended it. */
+  readonly ended: Promise<number | string>;
+  signal(name: NodeJS.Signals): void;
+}
+
+export function startReplicaProcess({ databaseUrl, settings = {}, beyond = {} }: ReplicaOptions): Replica {
+  compiled ??= builtAndCompiled();
+  const child = spawn(process.execPath, [join(compiled, 'test/support/replica.js')], {
+    env: {
+      PATH: process.env.PATH,
+      REPLICA_DATABASE: databaseUrl,
+      REPLICA_SETTINGS: JSON.stringify(settings),
+      REPLICA_BEYOND: JSON.stringify(beyond),
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const lines: string[] = [];
+  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string);
+  const ready = new Promise<void>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      if (line === 'ready') resolve();
+      else lines.push(line);
+    });
+    void ended.then((how) =>
+      reject(new Error(`it ended (${how}) before it was ready:\n${lines.join('\n')}`)),
+    );
+  });
+  ready.catch(() => undefined);
+  createInterface({ input: child.stderr }).on('line', (line) => lines.push(line));
+  return { child, lines, ready, ended, signal: (name) => void child.kill(name) };
+}
+
+function builtAndCompiled(): string {
+  build();
+  return compile();
+}
