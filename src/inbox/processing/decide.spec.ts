@@ -50,7 +50,7 @@ describe('what becomes of a message that failed', () => {
   it('tells people one bounded text that PostgreSQL can hold, whatever was thrown', () => {
     fc.assert(
       fc.property(
-        fc.anything({ withNullPrototype: false, withBigInt: true }),
+        fc.anything({ withNullPrototype: true, withBigInt: true }),
         fc.string({ unit: 'binary' }),
         (thing, text) => {
           for (const thrown of [text, new Error(text), thing]) {
@@ -62,6 +62,8 @@ describe('what becomes of a message that failed', () => {
       ),
     );
     expect(decide(new Error('x'.repeat(5_000)), 9, SCHEDULE).error).toHaveLength(1_000);
+    for (const mute of [Object.create(null), { toString: 0n }, [{ toString: 0n }]])
+      expect(decide(mute, 9, SCHEDULE).error).toBe('something that cannot be shown as text was thrown (object)');
   });
 
   it('takes a wrong delay for a fault of the denormalizer', () => {

@@ -25,6 +25,14 @@ export function decide(
 
 /** For people; one line, bounded, and without what PostgreSQL quotes of the row. */
 export function errorText(error: unknown): string {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return text.replaceAll('\u0000', '').slice(0, LONGEST_ERROR);
+  return spoken(error).replaceAll('\u0000', '').slice(0, LONGEST_ERROR);
+}
+
+/** Anything can be thrown, also what cannot be turned into text: a denormalizer's fault must not become ours. */
+function spoken(error: unknown): string {
+  try {
+    return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  } catch {
+    return `something that cannot be shown as text was thrown (${typeof error})`;
+  }
 }
