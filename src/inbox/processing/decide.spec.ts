@@ -63,7 +63,9 @@ describe('what becomes of a message that failed', () => {
     );
     expect(decide(new Error('x'.repeat(5_000)), 9, SCHEDULE).error).toHaveLength(1_000);
     for (const mute of [Object.create(null), { toString: 0n }, [{ toString: 0n }]])
-      expect(decide(mute, 9, SCHEDULE).error).toBe('something that cannot be shown as text was thrown (object)');
+      expect(decide(mute, 9, SCHEDULE).error).toBe(
+        'something that cannot be shown as text was thrown (object)',
+      );
   });
 
   it('takes a wrong delay for a fault of the denormalizer', () => {
