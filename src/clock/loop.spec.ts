@@ -66,6 +66,14 @@ describe('a loop', () => {
     expect(passes).toHaveLength(2);
   });
 
+  it('rests longer each time that something cannot be done yet, up to its idle rest', async () => {
+    loop = new Loop('test', pass, { idleMs: 150, log });
+    loop.start();
+    for (const restMs of [50, 100, 150, 150]) await restsFor(restMs, 'soon');
+    await last().end('again');
+    await restsFor(50, 'soon');
+  });
+
   it('never makes two passes at once, however often it is started and woken', async () => {
     loop.start();
     loop.start();
@@ -172,8 +180,22 @@ describe('a loop that is stopped', () => {
 describe('the loops of a replica', () => {
   const MINUTES = 60_000;
 
+  it('E9 run from its start to its end, if it has their role', async () => {
+    const loops = new Loops({ roles: ['inbox'] }, log, new Metrics());
+    const [any, mine, others] = (['any', 'inbox', 'outbox'] as const).map((role) =>
+      loops.run(role, role, IDLE_MS, () => Promise.resolve('idle')),
+    );
+    const own = loops.create('own', IDLE_MS, () => Promise.resolve('idle'));
+    const running = () => [any, mine, others, own].map((one) => one!.isRunning);
+    expect(running()).toEqual([false, false, false, false]);
+    loops.onApplicationBootstrap();
+    expect(running()).toEqual([true, true, false, false]);
+    await loops.beforeApplicationShutdown();
+    expect(running()).toEqual([false, false, false, false]);
+  });
+
   it('stand still when no pass has ended for three minutes; failing is not standing still', async () => {
-    const loops = new Loops(log, new Metrics());
+    const loops = new Loops({ roles: [] }, log, new Metrics());
     const stuck = loops.create('stuck', IDLE_MS, pass);
     const failing = loops.create('failing', IDLE_MS, () => Promise.reject(new Error('away')));
     const idle = loops.create('idle', IDLE_MS, () => Promise.resolve('idle'));
@@ -192,7 +214,7 @@ describe('the loops of a replica', () => {
   });
 
   it('do not stand still in a pass that lags but gets on with it', async () => {
-    const loops = new Loops(log, new Metrics());
+    const loops = new Loops({ roles: [] }, log, new Metrics());
     let progressed: () => void = () => undefined;
     const slow = loops.create('slow', IDLE_MS, (signal, tell) => {
       progressed = tell;
@@ -211,7 +233,7 @@ describe('the loops of a replica', () => {
 
   it('are measured by when they last ended a pass', async () => {
     const metrics = new Metrics();
-    const one = new Loops(log, metrics).create('one', IDLE_MS, () => Promise.resolve('idle'));
+    const one = new Loops({ roles: [] }, log, metrics).create('one', IDLE_MS, () => Promise.resolve('idle'));
     jest.setSystemTime(1_000_000);
     one.start();
     await later(0);
@@ -223,7 +245,7 @@ describe('the loops of a replica', () => {
 
   it('are measured by when a pass last went well, too', async () => {
     const metrics = new Metrics();
-    const one = new Loops(log, metrics).create('one', IDLE_MS, pass);
+    const one = new Loops({ roles: [] }, log, metrics).create('one', IDLE_MS, pass);
     jest.setSystemTime(1_000_000);
     one.start();
     await last().end('again');
@@ -250,6 +272,15 @@ function pass(signal: AbortSignal): Promise<Next> {
       },
     });
   });
+}
+
+async function restsFor(ms: number, next: Next): Promise<void> {
+  await last().end(next);
+  const before = passes.length;
+  await later(ms - 1);
+  expect(passes).toHaveLength(before);
+  await later(1);
+  expect(passes).toHaveLength(before + 1);
 }
 
 function last(): Pass {

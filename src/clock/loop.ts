@@ -1,7 +1,13 @@
 import type { Log } from '../telemetry/logger.ts';
 
-/** What a pass found: more to do now, nothing for the moment, or nothing until a known time. */
-export type Next = 'again' | 'idle' | { readonly afterMs: number };
+/**
+ * What a pass found: more to do now; nothing for the moment; nothing until a known time; something that cannot be done
+ * yet and may be soon, or not for hours: looked at again after rests that grow up to the idle one.
+ */
+export type Next = 'again' | 'idle' | 'soon' | { readonly afterMs: number };
+
+/** `progressed`: a pass that takes its time tells so that it does not stand still. */
+export type Pass = (signal: AbortSignal, progressed: () => void) => Promise<Next>;
 
 export interface LoopOptions {
   /** How long to rest when a pass found nothing and nobody wakes the loop. */
@@ -9,6 +15,7 @@ export interface LoopOptions {
   readonly log: Log;
 }
 
+const SHORTEST_SOON_MS = 50;
 const SHORTEST_BACKOFF_MS = 100;
 const LONGEST_BACKOFF_MS = 5_000;
 
@@ -27,10 +34,12 @@ export class Loop {
   private woken = false;
   private cutRest: (() => void) | undefined;
   private failures = 0;
+  /** Passes in a row that said so. */
+  private soon = 0;
 
   constructor(
     readonly name: string,
-    private readonly pass: (signal: AbortSignal, progressed: () => void) => Promise<Next>,
+    private readonly pass: Pass,
     private readonly options: LoopOptions,
   ) {}
 
@@ -74,8 +83,7 @@ export class Loop {
       const next = await this.pass(this.stopping.signal, () => this.progressed());
       this.failures = 0;
       this.progressed();
-      if (next === 'again') return 0;
-      return next === 'idle' ? this.options.idleMs : next.afterMs;
+      return this.restAfter(next);
     } catch (error) {
       this.failures += 1;
       const backoffMs = this.backoffMs();
@@ -87,6 +95,14 @@ export class Loop {
     }
   }
 
+  private restAfter(next: Next): number {
+    const { idleMs } = this.options;
+    this.soon = next === 'soon' ? this.soon + 1 : 0;
+    if (next === 'again') return 0;
+    if (next === 'soon') return Math.min(idleMs, doubled(SHORTEST_SOON_MS, this.soon));
+    return next === 'idle' ? idleMs : next.afterMs;
+  }
+
   /** A pass that takes its time but gets on with it does not stand still. */
   private progressed(): void {
     this.lastCycleAt = Date.now();
@@ -94,7 +110,7 @@ export class Loop {
   }
 
   private backoffMs(): number {
-    const full = Math.min(LONGEST_BACKOFF_MS, SHORTEST_BACKOFF_MS * 2 ** Math.min(this.failures - 1, 10));
+    const full = Math.min(LONGEST_BACKOFF_MS, doubled(SHORTEST_BACKOFF_MS, this.failures));
     return Math.round(full * (0.5 + Math.random() / 2));
   }
 
@@ -114,4 +130,9 @@ export class Loop {
       };
     });
   }
+}
+
+/** With each time but the first; bounded, for a loop that goes on for years. */
+function doubled(ms: number, times: number): number {
+  return ms * 2 ** Math.min(times - 1, 10);
 }

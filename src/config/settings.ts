@@ -11,6 +11,8 @@ type Names = keyof typeof SETTINGS;
 /** The whole configuration: `DATABASE_POOL_SIZE` is `databasePoolSize`; times are in milliseconds, sizes in bytes. */
 export type Settings = { readonly [K in Names as CamelCase<K>]: ValueOf<(typeof SETTINGS)[K]> };
 
+export type Role = Settings['roles'][number];
+
 /** Injection token of the Settings. */
 export const SETTINGS_TOKEN = Symbol('Settings');
 

@@ -37,7 +37,7 @@ beforeEach(() => {
     },
     deletedNumbers: async () => [],
   } as Partial<ListenersStore> as ListenersStore;
-  listeners = new Listeners(store, box, log, new Loops(log, new Metrics()));
+  listeners = new Listeners(store, box, log, new Loops({ roles: [] }, log, new Metrics()));
 });
 
 describe('the listeners a replica knows', () => {

@@ -1,10 +1,4 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import type { Loop } from '../clock/loop.ts';
+import { Inject, Injectable } from '@nestjs/common';
 import { Loops } from '../clock/loops.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { termsOf } from './effective-definition.ts';
@@ -38,9 +32,8 @@ interface Known {
  * never misses a listener because of an error.
  */
 @Injectable()
-export class Listeners implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class Listeners {
   private known: Known | undefined;
-  private readonly refreshing: Loop;
   private readonly watchers: (() => void)[] = [];
   /** By name; opened anew only when the box is another one, or stayed shut. */
   private opened = new Map<string, { readonly sealed: string; readonly opened: Opened }>();
@@ -53,19 +46,10 @@ export class Listeners implements OnApplicationBootstrap, BeforeApplicationShutd
     @Inject(LOG) private readonly log: Log,
     loops: Loops,
   ) {
-    this.refreshing = loops.create('listeners', REFRESH_MS, async () => {
+    loops.run('any', 'listeners', REFRESH_MS, async () => {
       await this.refresh();
       return 'idle';
     });
-  }
-
-  /** ListenersModule has called `refresh` before. */
-  onApplicationBootstrap(): void {
-    this.refreshing.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.refreshing.stop();
   }
 
   /** Who wants a type, in whatever state they are: what is owed to a paused one waits. */

@@ -1,12 +1,6 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import type { Loop, Next } from '../clock/loop.ts';
+import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
+import type { Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
-import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { Database } from '../database/database.ts';
 import type { Listener } from '../listeners/listener.ts';
 import { Listeners } from '../listeners/listeners.ts';
@@ -20,30 +14,23 @@ const HOPELESS_DEAD = 10;
 
 /** E11: whether a listener is still worth trying; when not, it is disabled, and somebody is told. Nothing is lost. */
 @Injectable()
-export class ListenerHealth implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class ListenerHealth implements BeforeApplicationShutdown {
   /** When a listener last succeeded here, if that is not noted yet. */
   private readonly succeeded = new Map<number, number>();
   /** Alerts that could not be sent. */
   private untold: Alert[] = [];
-  private readonly loop: Loop;
 
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
     private readonly database: Database,
     private readonly listeners: Listeners,
     private readonly alerts: Alerts,
     loops: Loops,
   ) {
-    this.loop = loops.create('listener-health', NOTE_EVERY_MS, () => this.pass());
-  }
-
-  onApplicationBootstrap(): void {
-    if (this.settings.roles.includes('outbox')) this.loop.start();
+    loops.run('outbox', 'listener-health', NOTE_EVERY_MS, () => this.pass());
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    await this.loop.stop();
     await this.noteSuccesses().catch(() => undefined);
   }
 

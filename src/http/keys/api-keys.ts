@@ -1,11 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import type { Loop } from '../../clock/loop.ts';
+import { Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { Loops } from '../../clock/loops.ts';
 import type { Scope } from '../../config/api-keys-variable.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
@@ -21,11 +15,10 @@ const LOOK_AGAIN_MS = 100;
 
 /** Knows whose key it is without asking the database on each request. */
 @Injectable()
-export class ApiKeys implements Gatekeeper, OnApplicationBootstrap, BeforeApplicationShutdown {
+export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
   readonly everybody: Caller | undefined;
   private readonly configured: ReadonlyMap<string, LiveKey>;
   private stored: ReadonlyMap<string, LiveKey> = new Map();
-  private readonly refreshing: Loop;
   private lookedAt = 0;
   private nextLook: Promise<void> | undefined;
 
@@ -41,7 +34,7 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap, BeforeApplic
       }),
     );
     this.everybody = this.configured.size ? undefined : { name: 'open', scopes: ['admin'] };
-    this.refreshing = loops.create('api-keys', REFRESH_MS, async () => {
+    loops.run('any', 'api-keys', REFRESH_MS, async () => {
       await this.refresh();
       return 'idle';
     });
@@ -49,11 +42,6 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap, BeforeApplic
 
   async onApplicationBootstrap(): Promise<void> {
     await this.refresh();
-    this.refreshing.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.refreshing.stop();
   }
 
   async callerOf(token: string): Promise<Caller | undefined> {

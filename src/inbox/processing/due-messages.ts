@@ -1,12 +1,6 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import type { Loop, Next } from '../../clock/loop.ts';
+import { Injectable } from '@nestjs/common';
+import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
-import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { NEXT_DUE, WAKE_DUE } from './due.sql.ts';
@@ -16,24 +10,13 @@ const LONGEST_REST_MS = 1_000;
 
 /** Scheduled messages become ready at their dueAt, by the database's clock. */
 @Injectable()
-export class DueMessages implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly loop: Loop;
-
+export class DueMessages {
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     private readonly database: Database,
     private readonly wakeups: Wakeups,
     loops: Loops,
   ) {
-    this.loop = loops.create('inbox-due', LONGEST_REST_MS, () => this.pass());
-  }
-
-  onApplicationBootstrap(): void {
-    if (this.settings.roles.includes('inbox')) this.loop.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.loop.stop();
+    loops.run('inbox', 'inbox-due', LONGEST_REST_MS, () => this.pass());
   }
 
   private async pass(): Promise<Next> {

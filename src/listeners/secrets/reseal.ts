@@ -1,12 +1,6 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import type { Loop, Next } from '../../clock/loop.ts';
+import { Inject, Injectable } from '@nestjs/common';
+import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
-import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { type ListenerRow, ListenersStore } from '../listeners-store.ts';
 import { ConfidentialBox } from './confidential.ts';
@@ -17,25 +11,14 @@ const PAUSE_MS = 60_000;
 
 /** Seals anew, with the first master key, what another one sealed: so that this one can be taken out of SECRETS_KEYS. */
 @Injectable()
-export class Reseal implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly loop: Loop;
-
+export class Reseal {
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
     private readonly store: ListenersStore,
     private readonly box: ConfidentialBox,
     loops: Loops,
   ) {
-    this.loop = loops.create('listener-secrets', PAUSE_MS, () => this.pass());
-  }
-
-  onApplicationBootstrap(): void {
-    if (this.settings.roles.includes('upkeep')) this.loop.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.loop.stop();
+    loops.run('upkeep', 'listener-secrets', PAUSE_MS, () => this.pass());
   }
 
   private async pass(): Promise<Next> {

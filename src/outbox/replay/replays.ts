@@ -1,12 +1,6 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
-import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { DeliveryMetrics } from '../delivery-metrics.ts';
 import { ReplayStore } from './replay-store.ts';
@@ -15,31 +9,19 @@ const KEYS_PER_STEP = 100;
 /** Of one replay; beyond, it waits until they are sent. All deliveries of a key are reopened together. */
 const MOST_IN_FLIGHT = 500;
 const POLL_MS = 500;
-/** First, and twice as long each time nothing could be reopened, up to the poll: its listener may be down for hours. */
-const FULL_MS = 50;
 
 /** Sends old deliveries again, a few keys at a time, so that live traffic is not drowned. */
 @Injectable()
-export class Replays implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class Replays {
   private readonly loop: Loop;
-  private restMs = FULL_MS;
 
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     private readonly store: ReplayStore,
     private readonly wakeups: Wakeups,
     private readonly metrics: DeliveryMetrics,
     loops: Loops,
   ) {
-    this.loop = loops.create('replay', POLL_MS, () => this.pass());
-  }
-
-  onApplicationBootstrap(): void {
-    if (this.settings.roles.includes('upkeep')) this.loop.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.loop.stop();
+    this.loop = loops.run('upkeep', 'replay', POLL_MS, () => this.pass());
   }
 
   /** A replay was asked for. */
@@ -59,10 +41,10 @@ export class Replays implements OnApplicationBootstrap, BeforeApplicationShutdow
       }
       if (step?.kind === 'full') full = true;
     }
-    if (lanes.size > 0) this.wakeups.written('outbox', lanes);
-    const afterMs = lanes.size > 0 ? FULL_MS : this.restMs;
-    this.restMs = Math.min(afterMs * 2, POLL_MS);
-    if (lanes.size > 0) return 'again';
-    return full ? { afterMs } : 'idle';
+    if (lanes.size > 0) {
+      this.wakeups.written('outbox', lanes);
+      return 'again';
+    }
+    return full ? 'soon' : 'idle';
   }
 }

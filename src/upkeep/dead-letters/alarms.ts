@@ -1,10 +1,5 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import type { Loop, Next } from '../../clock/loop.ts';
+import { Inject, Injectable } from '@nestjs/common';
+import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
@@ -24,24 +19,14 @@ interface QueueCount {
 
 /** E6: an alert each time a queue comes to have as many dead letters as a threshold says. */
 @Injectable()
-export class DeadLetterAlarms implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly loop: Loop;
-
+export class DeadLetterAlarms {
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     private readonly database: Database,
     private readonly alerts: Alerts,
     loops: Loops,
   ) {
-    this.loop = loops.create('dead-letter-alarms', EVERY_MS, () => this.pass());
-  }
-
-  onApplicationBootstrap(): void {
-    if (this.settings.roles.includes('upkeep')) this.loop.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.loop.stop();
+    loops.run('upkeep', 'dead-letter-alarms', EVERY_MS, () => this.pass());
   }
 
   private async pass(): Promise<Next> {

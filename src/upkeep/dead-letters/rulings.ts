@@ -1,12 +1,6 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
-import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -19,23 +13,21 @@ const KEYS_PER_STEP = 100;
 /** Of one ruling; beyond, it waits until they are handled. All dead letters of a key are revived together. */
 const MOST_IN_FLIGHT = 500;
 const POLL_MS = 500;
-const FULL_MS = 50;
 
 /** Carries out what operators decide about dead letters: one at once, many a few keys at a time. */
 @Injectable()
-export class Rulings implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class Rulings {
   private readonly loop: Loop;
   private readonly counts;
 
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
     private readonly store: RulingStore,
     private readonly wakeups: Wakeups,
     loops: Loops,
     metrics: Metrics,
   ) {
-    this.loop = loops.create('rulings', POLL_MS, () => this.pass());
+    this.loop = loops.run('upkeep', 'rulings', POLL_MS, () => this.pass());
     this.counts = {
       revive: metrics.counter({
         name: 'dead_letters_revived_total',
@@ -48,14 +40,6 @@ export class Rulings implements OnApplicationBootstrap, BeforeApplicationShutdow
         labelNames: ['stage'],
       }),
     };
-  }
-
-  onApplicationBootstrap(): void {
-    if (this.settings.roles.includes('upkeep')) this.loop.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.loop.stop();
   }
 
   /** Throws NotDead. */
@@ -87,7 +71,7 @@ export class Rulings implements OnApplicationBootstrap, BeforeApplicationShutdow
     }
     for (const stage of STAGES) if (written[stage].size) this.wakeups.written(stage, written[stage]);
     if (steps.some((step) => step?.kind === 'applied')) return 'again';
-    return steps.some((step) => step?.kind === 'full') ? { afterMs: FULL_MS } : 'idle';
+    return steps.some((step) => step?.kind === 'full') ? 'soon' : 'idle';
   }
 
   private count(kind: RulingKind, stage: Stage, changed: number): void {

@@ -1,11 +1,6 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Gauge } from 'prom-client';
-import type { Loop, Next } from '../../clock/loop.ts';
+import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -61,20 +56,19 @@ const MEASURES: Readonly<Record<string, Measure>> = {
 
 /** A6, A9, E10: what waits in the database, looked at every so often and shown from memory. */
 @Injectable()
-export class Observation implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly loop: Loop;
+export class Observation {
   private readonly gauges = new Map<string, Gauge<Label>>();
   private readonly observedAt: Gauge | undefined;
   private failures = 0;
 
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(SETTINGS_TOKEN) settings: Settings,
     private readonly store: ObservationStore,
     metrics: Metrics,
     loops: Loops,
   ) {
-    this.loop = loops.create('observation', settings.metricsInterval, () => this.pass());
-    if (!this.isMine) return;
+    loops.run('upkeep', 'observation', settings.metricsInterval, () => this.pass());
+    if (!settings.roles.includes('upkeep')) return;
     for (const [name, { help, labels }] of Object.entries(MEASURES))
       this.gauges.set(name, metrics.gauge<Label>({ name, help, labelNames: [...labels] }));
     this.observedAt = metrics.gauge({
@@ -82,18 +76,6 @@ export class Observation implements OnApplicationBootstrap, BeforeApplicationShu
       help: 'When the database was last looked at for the backlog and the like.',
     });
     this.forget();
-  }
-
-  onApplicationBootstrap(): void {
-    if (this.isMine) this.loop.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.loop.stop();
-  }
-
-  private get isMine(): boolean {
-    return this.settings.roles.includes('upkeep');
   }
 
   private async pass(): Promise<Next> {

@@ -1,12 +1,6 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
-import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { IngestStore } from '../../inbox/ingest-store.ts';
@@ -32,12 +26,11 @@ interface Posted {
 
 /** E1: posts a message at each tick of each schedule, once over all replicas. */
 @Injectable()
-export class Schedules implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class Schedules {
   private readonly loop: Loop;
   private readonly ticks;
 
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
     private readonly database: Database,
     private readonly store: ScheduleStore,
@@ -46,20 +39,12 @@ export class Schedules implements OnApplicationBootstrap, BeforeApplicationShutd
     loops: Loops,
     metrics: Metrics,
   ) {
-    this.loop = loops.create('schedules', LONGEST_REST_MS, () => this.pass());
+    this.loop = loops.run('upkeep', 'schedules', LONGEST_REST_MS, () => this.pass());
     this.ticks = metrics.counter({
       name: 'schedule_ticks_total',
       help: 'Messages posted by schedules.',
       labelNames: ['schedule'],
     });
-  }
-
-  onApplicationBootstrap(): void {
-    if (this.settings.roles.includes('upkeep')) this.loop.start();
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.loop.stop();
   }
 
   /** A schedule was put or resumed. */
