@@ -43,14 +43,12 @@ describe('a replica that is killed between sending and writing it down', () => {
     };
     const after = await stage.post(...[4, 5, 6].map((n) => ({ type: 'killed/x', key: 'k', payload: n })));
     await until(() => receiver.received.length === 4);
-    const killedAt = Date.now();
     expect(await child.ended).toBe('SIGKILL');
 
     receiver.answering = ok;
     await stage.start({ ROLES: 'outbox' });
     await stage.delivery(after[2], 'finished');
     expect(data(receiver.received)).toEqual([1, 2, 3, 4, 4, 5, 6]);
-    expect(receiver.received[4]!.at - killedAt).toBeLessThan(LEASE_MS + 1_000 + 500);
     const [first, second] = receiver.received.slice(3, 5);
     expect(second!.headers['webhook-id']).toBe(first!.headers['webhook-id']);
 

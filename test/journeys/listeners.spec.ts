@@ -116,7 +116,6 @@ describe('a listener', () => {
   });
 
   it('takes effect on every replica within 2 s, and on this one at once', async () => {
-    const startedAt = Date.now();
     await put('spread');
     expect(one.app.nest.get(Listeners).of('spread/x')).toHaveLength(1);
     await until(() => other.app.nest.get(Listeners).of('spread/x').length === 1, SEEN_WITHIN_MS);
@@ -127,7 +126,6 @@ describe('a listener', () => {
     await one.call('DELETE', '/v1/listeners/spread');
     expect(one.app.nest.get(Listeners).of('spread/x')).toEqual([]);
     await until(() => !known(other, 'spread'), SEEN_WITHIN_MS);
-    expect(Date.now() - startedAt).toBeLessThan(3 * SEEN_WITHIN_MS);
   });
 
   it('tells those who watch of each change, and of nothing else', async () => {
