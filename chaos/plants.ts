@@ -19,7 +19,11 @@ const PLANTS = {
   /** Lease and claim as one statement. */
   secondSnapshot: () => onEveryQueue(inOneSnapshot),
   /** Not a guard: a door before the lanes, for whoever must come too late. An advisory lock closes it. */
-  door: () => onEveryQueue((queue) => alter(queue, 'lease', /FROM lane\s+CROSS JOIN LATERAL/, DOOR)),
+  door: () =>
+    onEveryQueue((queue) => {
+      for (const lease of ['lease', 'leaseHinted'] as const)
+        alter(queue, lease, /FROM lane\s+CROSS JOIN LATERAL/, DOOR);
+    }),
   /** Answers first, stores then. */
   commitBeforeAnswer: () => {
     const stored = Accept.prototype.singles;
@@ -77,7 +81,12 @@ function onEveryQueue(change: (queue: Queue) => void): void {
 
 type Method = (this: Queue, ...values: never[]) => unknown;
 
-function alter(queue: Queue, statement: 'lease' | 'claim', from: string | RegExp, to: string): void {
+function alter(
+  queue: Queue,
+  statement: 'lease' | 'leaseHinted' | 'claim',
+  from: string | RegExp,
+  to: string,
+): void {
   const sql = statementsOf(queue);
   const changed = sql[statement].replace(from, () => to);
   if (changed === sql[statement]) throw new Error(`${statement} has no ${from}`);

@@ -9,6 +9,7 @@ import { loadSettings, type Settings } from '../config/settings.ts';
 import { dataSourceOptions } from './data-source-options.ts';
 import { Database } from './database.ts';
 import { codeOf, isConflictOfTransactions, isDatabaseAway } from './faults.ts';
+import { kept } from './kept.ts';
 import { checkServer, DatabaseUnusableError, refuseUnusable } from './server-check.ts';
 import type { Transaction } from './transaction.ts';
 
@@ -376,10 +377,33 @@ describe('a statement', () => {
     expect(database.pool.totalCount).toBe(1);
   });
 
+  const KEPT = kept(`${FIND} AND $1 > 0`);
+
+  it('that is kept stays prepared, whether or not its transaction failed', async () => {
+    await database.transaction((tx) => tx.query(KEPT, [1]));
+    const failing = database.transaction((tx) =>
+      Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query('SELECT 1 / $1::int', [0])]),
+    );
+    await expect(failing).rejects.toThrow('division by zero');
+    expect(await database.transaction(prepared)).toEqual([{ statement: KEPT }]);
+    await database.query(KEPT, [1]);
+    await database.together([[KEPT, [1]]]);
+    expect(await database.transaction(prepared)).toEqual([{ statement: KEPT }]);
+  });
+
+  it('that is kept, and fits its table no more, is prepared anew on another connection', async () => {
+    await server.query('INSERT INTO probe VALUES (1)');
+    const ids = () => database.transaction((tx) => tx.query(KEPT, [1]));
+    expect(await ids()).toEqual([{ id: 1 }]);
+    await server.query('ALTER TABLE probe ALTER id TYPE bigint');
+    await expect(ids()).rejects.toThrow('cached plan must not change result type');
+    expect(await ids()).toEqual([{ id: 1 }]);
+  });
+
   it('has no name behind a pooler', async () => {
     const pooled = open({ databasePooler: 'transaction' });
     const statements = await pooled.transaction(async (tx) => {
-      await Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2])]);
+      await Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query(KEPT, [1])]);
       return prepared(tx);
     });
     expect(statements).toEqual([]);

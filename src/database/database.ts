@@ -1,17 +1,18 @@
-import type { PoolClient } from 'pg';
+import type { PoolClient, QueryResult } from 'pg';
 import pg from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { beginStatement, connectionOptions } from './connection.ts';
+import { codeOf } from './faults.ts';
+import { keptName } from './kept.ts';
 import { Transaction } from './transaction.ts';
 
 /**
  * The engine's way to PostgreSQL: rows in, rows out, one pool of its own, so that a flood of readers on
  * TypeORM's pool cannot keep messages from being accepted or processed.
  *
- * No statement stays prepared: each is planned for its actual parameters, or at least for the table as it is in this
- * transaction. One that stays would keep the generic plan it got on an empty table (measured: a claim went from 0.3 to
- * 19 ms), and does not survive PgBouncer.
+ * No statement stays prepared unless it is `kept`: each is planned for its actual parameters, or at least for the table
+ * as it is in this transaction. One that stays keeps the plan it got on an empty table, and does not survive PgBouncer.
  */
 export class Database {
   readonly pool: pg.Pool;
@@ -33,13 +34,13 @@ export class Database {
 
   /** One statement, its rows. */
   async query<Row>(sql: string, parameters: readonly unknown[] = []): Promise<Row[]> {
-    const result = await this.pool.query(sql, parameters as unknown[]);
+    const result = await this.send(sql, parameters);
     return result.rows as Row[];
   }
 
   /** One statement, how many rows it changed. */
   async execute(sql: string, parameters: readonly unknown[] = []): Promise<number> {
-    const result = await this.pool.query(sql, parameters as unknown[]);
+    const result = await this.send(sql, parameters);
     return result.rowCount ?? 0;
   }
 
@@ -62,7 +63,7 @@ export class Database {
       return result;
     } catch (error) {
       tx.end();
-      await rollBack(client, tx);
+      await rollBack(client, tx, error);
       throw error;
     }
   }
@@ -73,7 +74,7 @@ export class Database {
    */
   async together(statements: readonly Statement[]): Promise<unknown[][]> {
     const client = await this.pool.connect();
-    const tx = new Transaction(client, undefined, false);
+    const tx = new Transaction(client, undefined, this.mayName);
     try {
       const began = client.query(this.begin);
       const answers = statements.map(([sql, parameters = []]) => tx.query(sql, parameters));
@@ -82,7 +83,7 @@ export class Database {
       return rows;
     } catch (error) {
       tx.end();
-      await rollBack(client, tx);
+      await rollBack(client, tx, error);
       throw error;
     }
   }
@@ -100,6 +101,13 @@ export class Database {
   async close(): Promise<void> {
     await this.pool.end();
   }
+
+  /** The pool gives up a connection on which it failed. */
+  private send(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
+    const values = parameters as unknown[];
+    const name = this.mayName ? keptName(sql) : undefined;
+    return name ? this.pool.query({ name, text: sql, values }) : this.pool.query(sql, values);
+  }
 }
 
 export type Statement = readonly [sql: string, parameters?: readonly unknown[]];
@@ -110,12 +118,15 @@ async function commit(client: PoolClient): Promise<void> {
   if (command !== 'COMMIT') throw new Error('a statement of the transaction had failed: nothing was kept');
 }
 
-async function rollBack(client: PoolClient, tx: Transaction): Promise<void> {
+/** A column has changed its type, or somebody else has thrown away what was prepared: on a new connection it works. */
+const STALE_STATEMENT = new Set(['0A000', '26000']);
+
+async function rollBack(client: PoolClient, tx: Transaction, error: unknown): Promise<void> {
   try {
     const rolledBack = client.query('ROLLBACK');
     tx.forget();
     await rolledBack;
-    client.release();
+    client.release(STALE_STATEMENT.has(codeOf(error) ?? ''));
   } catch {
     client.release(true);
   }

@@ -1,11 +1,13 @@
 import type { Socket } from 'node:net';
 import type { PoolClient, QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import { keptName } from './kept.ts';
 
 /**
  * An open transaction. Statements issued without awaiting each other are pipelined: they reach the server in
  * the order issued, in one round trip. A text that comes a second time is parsed once for all the times to come, and
- * forgotten with the transaction (measured: an upsert per message cost the server 96 µs, and 36 then).
+ * forgotten with the transaction (measured: an upsert per message cost the server 96 µs, and 36 then), unless it is one
+ * that is kept.
  */
 export class Transaction {
   private readonly pending = new Set<Promise<unknown>>();
@@ -60,9 +62,11 @@ export class Transaction {
     return name ? this.client.query({ name, text: sql, values: values! }) : this.client.query(sql, values);
   }
 
-  /** From its second use on. */
+  /** One that is not kept: from its second use on. */
   private nameOf(sql: string): string | undefined {
     if (!this.mayName) return undefined;
+    const kept = keptName(sql);
+    if (kept) return kept;
     if (!this.uses.has(sql)) {
       this.uses.set(sql, undefined);
       return undefined;
@@ -87,7 +91,7 @@ export class Transaction {
     });
   }
 
-  /** Nothing stays prepared on the connection. To be issued once the transaction is over, whichever way. */
+  /** What is not kept does not stay prepared on the connection. To be issued once the transaction is over, whichever way. */
   forget(): void {
     const names = [...this.uses.values()].filter((name) => name !== undefined);
     if (names.length === 0) return;
@@ -97,7 +101,7 @@ export class Transaction {
       delete submittedNamedStatements[name];
     }
     // If it fails, so does the next statement on this connection, and that is heard.
-    this.client.query('DEALLOCATE ALL').catch(() => undefined);
+    this.client.query(names.map((name) => `DEALLOCATE ${name}`).join('; ')).catch(() => undefined);
   }
 
   /** A statement nobody awaits must not outlive its transaction, and its failure must still roll it back. */

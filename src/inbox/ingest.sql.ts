@@ -1,3 +1,5 @@
+import { kept } from '../database/kept.ts';
+
 const COLUMNS = `id text, source text, type text, key text, lane integer, payload json, escaped text, headers jsonb,
   occurred_at timestamptz, due_at timestamptz, expires_at timestamptz, producer text, sequence bigint`;
 
@@ -10,7 +12,7 @@ const COLUMNS = `id text, source text, type text, key text, lane integer, payloa
  * Positions first, then the rows by identity: two replicas that are sent the same messages in different orders
  * would else wait for each other in a ring (a deadlock, found after 1 s in which nothing is accepted).
  */
-export const INSERT_MESSAGES = `
+export const INSERT_MESSAGES = kept(`
   INSERT INTO inbox (position, id, source, type, key, lane, payload, headers, occurred_at, due_at, expires_at,
                      producer, sequence, status, waits)
   SELECT position, id, source, type, key, lane, COALESCE(payload, escaped::json, 'null'), headers, occurred_at,
@@ -21,7 +23,7 @@ export const INSERT_MESSAGES = `
         FROM json_to_recordset($1::json) AS posted(${COLUMNS})) AS numbered
   ORDER BY id COLLATE "C", source COLLATE "C", position
   ON CONFLICT DO NOTHING
-  RETURNING id, source, status`;
+  RETURNING id, source, status`);
 
 /**
  * ingest.compare — the stored messages of these identities, and whether each says the same as the one posted now.

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { startReplica, statementsOf, type TestReplica } from '../../test/support/lanes.ts';
+import { literal } from '../../test/support/literal.ts';
 import type { Transaction } from '../database/transaction.ts';
 import type { Leased } from './lane-queue.ts';
 
@@ -151,6 +152,9 @@ async function look(situation: string): Promise<void> {
       await database.query(`UPDATE lane SET leased_until = now() WHERE leased_until > '-infinity'`);
       const taken = (await lease(256))!;
       await replica.queue.giveBack(taken.tenure);
+      const hint = [...leased.tenure.lanes];
+      const hinted = await replica.queue.lease({ hint, mostLanes: 32, mostRows: 256 });
+      if (hinted) await replica.queue.giveBack(hinted.tenure);
     }
   });
   await database.query(`UPDATE lane SET leased_until = '-infinity', token = NULL, crashes = 0`);
@@ -174,12 +178,17 @@ async function withEveryPlan(work: () => Promise<void>): Promise<void> {
       const explain = async (sql: string, parameters: readonly unknown[] = []) => {
         const statement = names.get(sql);
         if (!statement) return;
-        const [row] = await tx.query<Record<string, [{ Plan: Plan }]>>(
-          `EXPLAIN (FORMAT JSON) ${sql}`,
-          parameters,
-        );
-        const plan = row!['QUERY PLAN']![0].Plan;
-        seen.push({ statement, astray: astrayIn(plan), sortsRows: sortsRows(plan) });
+        type Explained = Record<string, [{ Plan: Plan }]>;
+        // As behind a pooler, planned for its values; and as it is kept, planned without them.
+        const custom = tx.query<Explained>(`EXPLAIN (FORMAT JSON) ${sql}`, parameters);
+        void tx.query(`PREPARE looked_at AS ${sql}`);
+        const values = parameters.map(literal);
+        const generic = tx.query<Explained>(`EXPLAIN (FORMAT JSON) EXECUTE looked_at (${values})`);
+        void tx.query('DEALLOCATE looked_at');
+        for (const [row] of await Promise.all([custom, generic])) {
+          const plan = row!['QUERY PLAN']![0].Plan;
+          seen.push({ statement, astray: astrayIn(plan), sortsRows: sortsRows(plan) });
+        }
       };
       const explaining = {
         query: async (sql: string, parameters?: readonly unknown[]) => {

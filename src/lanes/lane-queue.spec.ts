@@ -255,7 +255,8 @@ describe('4. the claim sees what the previous holder did', () => {
     const { tenure, rows } = (await lease(a, [7], 1))!;
     await leasesRunOut();
     const door = await closedDoor(database);
-    alter(b, 'lease', /FROM lane\s+CROSS JOIN LATERAL/, `FROM ${door.sql} AS door, lane CROSS JOIN LATERAL`);
+    const doored = `FROM ${door.sql} AS door, lane CROSS JOIN LATERAL`;
+    alter(b, 'leaseHinted', /FROM lane\s+CROSS JOIN LATERAL/, doored);
     const leasing = lease(b, [7], 8, 1);
     await door.reached();
     await putBack(a, tenure, rows, 60_000);

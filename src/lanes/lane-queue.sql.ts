@@ -1,3 +1,5 @@
+import { kept } from '../database/kept.ts';
+
 /**
  * The statements of a lane queue. Rows of the queue live in `table`, found by (lane, position).
  *
@@ -23,7 +25,8 @@ export interface QueueTable {
  */
 export const QUEUE_SETTINGS = `
   SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
-  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; SET LOCAL synchronous_commit = off`;
+  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; SET LOCAL synchronous_commit = off;
+  SET LOCAL plan_cache_mode = force_generic_plan`;
 
 /** No position is greater. */
 const LAST = '9223372036854775807';
@@ -42,11 +45,13 @@ const MOST_MARKED_HOLDS = 5_000;
 /**
  * lane.lease — free lanes that have work (a ready row, a due hold, or a lease that ran out), in lane order from $2 on,
  * or among the hinted ones ($3). SKIP LOCKED: a lane whose holder is in a transaction right now is not free.
+ * Two statements: one for both would have to be planned for each use, or read all lanes for a hint.
  * $1 queue, $2 first lane, $3 hint or null, $4 most lanes, $5 token, $6 lease in ms, $7 replica,
  * $8 crashes from which on a lane is suspect, $9 whether suspect lanes are wanted or the others; null: all
  */
-export function leaseLanes({ table }: QueueTable): string {
-  return `
+export function leaseLanes({ table }: QueueTable, which: 'all' | 'hinted'): string {
+  const candidates = which === 'all' ? '$3::integer[] IS NULL' : 'lane.lane = ANY ($3::integer[])';
+  return kept(`
     WITH free AS (
       SELECT lane.lane
       FROM lane
@@ -64,7 +69,7 @@ export function leaseLanes({ table }: QueueTable): string {
           (SELECT WHERE lane.leased_until > '-infinity')
         ) AS anything LIMIT 1
       ) AS work
-      WHERE lane.queue = $1 AND lane.lane >= $2 AND ($3::integer[] IS NULL OR lane.lane = ANY ($3))
+      WHERE lane.queue = $1 AND lane.lane >= $2 AND ${candidates}
         AND lane.leased_until <= clock_timestamp()
         AND ($9::boolean IS NULL
              OR (lane.crashes + CASE WHEN lane.leased_until > '-infinity' THEN 1 ELSE 0 END >= $8) = $9)
@@ -76,7 +81,7 @@ export function leaseLanes({ table }: QueueTable): string {
            leased_until = clock_timestamp() + $6 * interval '1 millisecond',
            crashes = LEAST(crashes + CASE WHEN leased_until > '-infinity' THEN 1 ELSE 0 END, 1000)
     WHERE queue = $1 AND lane = ANY (ARRAY(SELECT lane FROM free))
-    RETURNING lane, crashes`;
+    RETURNING lane, crashes`);
 }
 
 /**
@@ -149,7 +154,7 @@ function unmark(table: string, which: string): string {
  * $1 queue, $2 tokens, $3 lanes, $4 most rows per lane, $5 how many ready ones of a lane are looked at, $6 most rows
  */
 export function claimRows({ table, columns }: QueueTable): string {
-  return `
+  return kept(`
     WITH mine AS MATERIALIZED (
       SELECT lane.lane FROM lane
       WHERE lane.queue = $1 AND lane.lane = ANY ($3::integer[]) AND lane.token = ANY ($2::uuid[])
@@ -208,7 +213,7 @@ export function claimRows({ table, columns }: QueueTable): string {
       WHERE ctid = ANY (ARRAY(SELECT place FROM chosen))
       RETURNING position, lane, ctid AS place, ${columns}
     )
-    SELECT (SELECT count(*) FROM parked) AS parked, claimed.* FROM (SELECT) AS always LEFT JOIN claimed ON true`;
+    SELECT (SELECT count(*) FROM parked) AS parked, claimed.* FROM (SELECT) AS always LEFT JOIN claimed ON true`);
 }
 
 /**
@@ -219,7 +224,7 @@ export function claimRows({ table, columns }: QueueTable): string {
  * $1 queue, $2 tokens, $3 lanes
  */
 export function clearHolds({ table }: QueueTable): string {
-  return `
+  return kept(`
     WITH done AS MATERIALIZED (
       SELECT due.ctid
       FROM lane
@@ -235,16 +240,16 @@ export function clearHolds({ table }: QueueTable): string {
       ) AS behind ON true
       WHERE lane.queue = $1 AND lane.lane = ANY ($3::integer[]) AND lane.token = ANY ($2::uuid[]) AND behind.position IS NULL
     )
-    DELETE FROM hold WHERE ctid = ANY (ARRAY(SELECT ctid FROM done)) AND until <= clock_timestamp()`;
+    DELETE FROM hold WHERE ctid = ANY (ARRAY(SELECT ctid FROM done)) AND until <= clock_timestamp()`);
 }
 
 /**
  * lane.fence — proves by the token that the lanes are still ours and keeps them ours until the transaction ends.
  * A lock, not an update: nothing to clean up after it, even while an old snapshot is held open elsewhere.
  */
-export const FENCE_LANES = `
+export const FENCE_LANES = kept(`
   SELECT lane FROM lane WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = $3
-  ORDER BY lane FOR NO KEY UPDATE`;
+  ORDER BY lane FOR NO KEY UPDATE`);
 
 /** lane.renew — pushes the end of the lease. $4 lease in ms */
 export const RENEW_LANES = `
@@ -252,9 +257,9 @@ export const RENEW_LANES = `
   WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = $3 RETURNING lane`;
 
 /** lane.release — gives lanes back; the next lease does not count as a crash. */
-export const RELEASE_LANES = `
+export const RELEASE_LANES = kept(`
   UPDATE lane SET leased_until = '-infinity', token = NULL, crashes = 0
-  WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = $3`;
+  WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = $3`);
 
 /** lane.blame — what happened in these lanes counts as a crash. $1 queue, $2 token, $3 lanes or null */
 export const BLAME_LANES = `

@@ -134,7 +134,8 @@ export class LaneQueue<Row extends LaneRow> {
     private readonly options: LaneQueueOptions,
   ) {
     this.sql = {
-      lease: leaseLanes(table),
+      lease: leaseLanes(table, 'all'),
+      leaseHinted: leaseLanes(table, 'hinted'),
       takeOver: takeOver(table),
       giveBack: giveBackRows(table),
       claim: claimRows(table),
@@ -275,7 +276,10 @@ export class LaneQueue<Row extends LaneRow> {
     }
   }
 
-  /** Lease, claim and COMMIT in one round trip: what was just posted is on its way two round trips earlier. */
+  /**
+   * Lease, claim and COMMIT in one round trip: what was just posted is on its way two round trips earlier. A hold that
+   * has nothing left behind it is cleared away by the next look at the lane.
+   */
   private async leaseQuickly(
     hint: readonly number[],
     { mostLanes, mostRows, mostPerLane = mostRows }: LeaseRequest,
@@ -288,9 +292,8 @@ export class LaneQueue<Row extends LaneRow> {
     try {
       const [, lanes, claimed] = (await this.database.together([
         [QUEUE_SETTINGS],
-        [this.sql.lease, [name, 0, hint, mostLanes, token, leaseMs, replica, 1, false]],
+        [this.sql.leaseHinted, [name, 0, hint, mostLanes, token, leaseMs, replica, 1, false]],
         [this.sql.claim, [name, [token], hint, perLane, perLane, mostRows]],
-        [this.sql.clear, [name, [token], hint]],
       ])) as [unknown, LaneRow[], (Row & { parked: number })[]];
       if (lanes.length === 0) return undefined;
       const { rows, parked } = claimOf(claimed);
@@ -325,7 +328,8 @@ export class LaneQueue<Row extends LaneRow> {
   ): Promise<Leased<Row> | undefined> {
     void tx.query(QUEUE_SETTINGS);
     const { leaseMs, replica } = this.options;
-    const lanes = await tx.query<{ lane: number; crashes: number }>(this.sql.lease, [
+    const sql = request.hint ? this.sql.leaseHinted : this.sql.lease;
+    const lanes = await tx.query<{ lane: number; crashes: number }>(sql, [
       this.name,
       first,
       request.hint ?? null,

@@ -1,3 +1,5 @@
+import { kept } from '../database/kept.ts';
+
 /**
  * fanOut.write — one delivery per message and listener of its type, in the order the messages were handled, with the
  * number each has for that listener and key. The numbers are counted in a table of their own, one statement for the
@@ -6,7 +8,7 @@
  * $1 positions, $2 keys, $3 ids, $4 lanes, $5 types, $6 bytes of the messages; $7 types, $8 listeners, $9 lanes,
  * $10 ordered of the targets
  */
-export const WRITE_DELIVERIES = `
+export const WRITE_DELIVERIES = kept(`
   WITH owed AS MATERIALIZED (
     SELECT message.position, message.key, message.key = message.id AS keyless, message.ordinal,
            message.bytes, target.listener, target.ordered,
@@ -30,7 +32,7 @@ export const WRITE_DELIVERIES = `
   )
   INSERT INTO outbox (id, listener, lane, message, key, sequence, bytes)
   SELECT id, listener, lane, position, CASE WHEN ordered THEN key ELSE id::text END, number, bytes
-  FROM delivery ORDER BY ordinal, listener`;
+  FROM delivery ORDER BY ordinal, listener`);
 
 /** fanOut.read — the deliveries of a message, each with its attempts. $1 position in the inbox */
 export const READ_DELIVERIES = `

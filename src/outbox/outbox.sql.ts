@@ -1,3 +1,4 @@
+import { kept } from '../database/kept.ts';
 import { OUTCOME_UNKNOWN } from './lost-lane.ts';
 
 /**
@@ -6,7 +7,7 @@ import { OUTCOME_UNKNOWN } from './lost-lane.ts';
  */
 export const PLANS = `
   SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
-  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off`;
+  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan`;
 
 const BEYOND = (lane: string) =>
   `CASE WHEN ${lane} / 256 = ANY ($1::integer[]) THEN ${lane} / 256 * 256 + 255 ELSE ${lane} END`;
@@ -89,11 +90,11 @@ const MARKED = (named: string) => `
   WHERE outbox.ctid = mine.place`;
 
 /** outbox.delivered — $1 positions, $2 attempts, $3 status codes, $4 durations */
-export const DELIVERED = `
+export const DELIVERED = kept(`
   UPDATE outbox SET status = 'finished', waits = NULL, settled_at = clock_timestamp(), error = NULL,
          answered = done.status, duration_ms = done.duration
   FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::integer[]) AS done(position, attempt, status, duration)
-  ${MARKED('done')}`;
+  ${MARKED('done')}`);
 
 /** outbox.bury — $1 positions, $2 attempts, $3 errors */
 export const BURY = `

@@ -128,9 +128,9 @@ export class Settling {
     const settlement = settlementOf(results);
     for (const held of released) held.ending = true;
     await this.database.transaction(async (tx) => {
-      const [lost] = await Promise.all([
-        this.lanes.fence([...new Set(results.map(({ held }) => held))], tx),
+      const [, lost] = await Promise.all([
         this.store.plan(tx),
+        this.lanes.fence([...new Set(results.map(({ held }) => held))], tx),
         this.store.record(settlement.record, tx),
         this.store.delivered(settlement.delivered, tx),
         this.store.bury(settlement.bury, tx),

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { literal } from './literal.ts';
 
 interface Plan {
   readonly 'Rows Removed by Filter'?: number;
@@ -8,8 +9,8 @@ interface Plan {
 }
 
 /**
- * Runs a statement as its store does and takes it back: how many rows it looked at that were not the right ones, and how
- * many were left for it the second time.
+ * Runs a statement as its store does, planned for its values and, as one that is kept, without them, and takes it back:
+ * how many rows it looked at that were not the right ones, and how many were left for it the second time.
  */
 export async function inVain(
   client: pg.Client,
@@ -19,10 +20,18 @@ export async function inVain(
 ): Promise<{ lookedAt: number; left: number }> {
   await client.query('BEGIN');
   await client.query(settings);
-  const { rows } = await client.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${sql}`, values);
+  await client.query(`PREPARE looked_at AS ${sql}`);
+  await client.query('SAVEPOINT before');
+  const kept = await client.query(
+    `EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_at (${values.map(literal)})`,
+  );
+  await client.query('ROLLBACK TO SAVEPOINT before');
+  const planned = await client.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${sql}`, values);
   const { rowCount } = await client.query(sql, values);
   await client.query('ROLLBACK');
-  return { lookedAt: removedIn(rows[0]['QUERY PLAN'][0].Plan), left: rowCount ?? 0 };
+  await client.query('DEALLOCATE looked_at');
+  const removed = [kept, planned].map(({ rows }) => removedIn(rows[0]['QUERY PLAN'][0].Plan));
+  return { lookedAt: Math.max(...removed), left: rowCount ?? 0 };
 }
 
 function removedIn(plan: Plan): number {

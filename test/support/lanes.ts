@@ -12,7 +12,7 @@ export interface TestRow extends LaneRow {
   readonly attempt: number;
 }
 
-type Statements = Record<'lease' | 'takeOver' | 'giveBack' | 'claim' | 'clear', string>;
+type Statements = Record<'lease' | 'leaseHinted' | 'takeOver' | 'giveBack' | 'claim' | 'clear', string>;
 
 /** A replica's own way to the inbox's lanes, with its own connections. */
 export interface TestReplica {
@@ -62,7 +62,8 @@ export function inOneSnapshot<Row extends LaneRow>(queue: LaneQueue<Row>): void 
     suspects: boolean | null,
   ) => {
     const { leaseMs, replica } = (queue as unknown as { options: LaneQueueOptions }).options;
-    const sql = oneStatement(statementsOf(queue));
+    const { lease: all, leaseHinted, claim } = statementsOf(queue);
+    const sql = oneStatement(hint ? leaseHinted : all, claim);
     const lease = [queue.name, first, hint ?? null, mostLanes, token, leaseMs, replica, 2, suspects];
     const perLane = Math.max(1, Math.floor(mostRows / mostLanes));
     const answer = await tx.query<Row & { leased: number[] | null }>(sql, [
@@ -88,7 +89,7 @@ export function inOneSnapshot<Row extends LaneRow>(queue: LaneQueue<Row>): void 
   Object.assign(queue, { leaseIn });
 }
 
-function oneStatement({ lease, claim }: Statements): string {
+function oneStatement(lease: string, claim: string): string {
   const renumbered: Record<string, number> = { 1: 1, 2: 5, 4: 10, 5: 11, 6: 12 };
   const claiming = claim
     .replace(/WITH mine AS MATERIALIZED \([\s\S]*?FOR NO KEY UPDATE\s*\)/, '')

@@ -1,3 +1,5 @@
+import { kept } from '../../database/kept.ts';
+
 /*
  * The row count of these is the second fence: a row that another replica settled meanwhile, or claimed at another
  * attempt, is not changed. The caller compares.
@@ -10,12 +12,13 @@
  */
 export const SETTLE_SETTINGS = `
   SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
-  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off`;
+  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;
+  SET LOCAL plan_cache_mode = force_generic_plan`;
 
 /** inbox.finish — those of one attempt, where the claim left them. $1 places, $2 positions, $3 attempt */
-export const FINISH = `
+export const FINISH = kept(`
   UPDATE inbox SET status = 'finished', waits = NULL, error = NULL, settled_at = now()
-  WHERE ctid = ANY ($1::tid[]) AND position = ANY ($2::bigint[]) AND attempt = $3 AND status = 'processing'`;
+  WHERE ctid = ANY ($1::tid[]) AND position = ANY ($2::bigint[]) AND attempt = $3 AND status = 'processing'`);
 
 const MARKED = (named: string) => `
   CROSS JOIN LATERAL (
