@@ -193,9 +193,9 @@ export const SETTINGS = {
   OUTBOX_RUN: integer({
     min: 8,
     max: 1_000,
-    default: 128,
+    default: 512,
     about:
-      'Most deliveries claimed of one lane at a time; a quarter of it until its receiver turns out to be quick.',
+      'Most deliveries claimed of one lane at a time; a sixteenth of it until its receiver turns out to be quick.',
   }),
   OUTBOX_LEASE: duration({
     min: '25s',

@@ -1,5 +1,4 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import type { Listener } from '../listeners/listener.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { Admission } from './admission.ts';
@@ -12,7 +11,7 @@ import type { HeldLane } from './held-lane.ts';
 import { HeldLanes } from './held-lanes.ts';
 import { runLane } from './lane-run.ts';
 import { OutboxQueue } from './outbox-queue.ts';
-import { nextRun } from './run-size.ts';
+import { RunSizes } from './run-sizes.ts';
 import { outcomeOf } from './sending/outcome.ts';
 import { Settling } from './settling.ts';
 
@@ -26,7 +25,6 @@ export class LaneRuns {
   private readonly running = new Set<Promise<void>>();
 
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
     private readonly queue: OutboxQueue,
     private readonly lanes: HeldLanes,
@@ -36,6 +34,7 @@ export class LaneRuns {
     private readonly courier: Courier,
     private readonly conclusions: Conclusions,
     private readonly settling: Settling,
+    private readonly sizes: RunSizes,
   ) {}
 
   start(held: HeldLane, rows: readonly ClaimedDelivery[]): Promise<void> {
@@ -65,9 +64,11 @@ export class LaneRuns {
     const startedAtMs = performance.now();
     const through = await runLane(held, rows, this.surroundings);
     const tookMs = performance.now() - startedAtMs;
-    const full = rows.length >= held.mostRows && performance.now() < held.untilMs;
-    const goesOn = through && full && !held.probe && this.admission.open(held) !== undefined;
-    if (goesOn) held.mostRows = nextRun(held.mostRows, tookMs, this.settings.outboxRun);
+    const whole = through && rows.length >= held.mostRows;
+    const inSlice = performance.now() < held.untilMs;
+    const goesOn = whole && inSlice && !held.probe && this.admission.open(held) !== undefined;
+    if (whole) held.mostRows = this.sizes.next(held.listener, held.mostRows, tookMs);
+    if (!through) this.sizes.forget(held.listener);
     await this.settling.end(held, !goesOn);
     return goesOn && !held.lost;
   }

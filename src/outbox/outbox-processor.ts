@@ -22,7 +22,7 @@ import { LaneRuns } from './lane-runs.ts';
 import { OutboxQueue } from './outbox-queue.ts';
 import { OutboxStore } from './outbox-store.ts';
 import { Probes } from './probes.ts';
-import { firstRun } from './run-size.ts';
+import { RunSizes } from './run-sizes.ts';
 import { Settling } from './settling.ts';
 
 /** Between two looks everywhere, however soon something is due. */
@@ -57,6 +57,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     private readonly admission: Admission,
     private readonly listeners: Listeners,
     private readonly draining: Draining,
+    private readonly sizes: RunSizes,
     settling: Settling,
     wakeups: Wakeups,
     loops: Loops,
@@ -183,7 +184,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   /** With a rate for each key only the first of a key is sent, so more would be claimed for nothing. */
   private mostRowsOf(lane: number): number {
     const listener = this.listeners.byNumber(listenerOfLane(lane));
-    return listener?.rateLimit?.perKey ? 1 : firstRun(this.settings.outboxRun);
+    return listener?.rateLimit?.perKey ? 1 : this.sizes.first(listenerOfLane(lane));
   }
 
   private async lease(lanes: readonly number[], mostPerLane: number, quick: boolean): Promise<void> {

@@ -17,6 +17,7 @@ import { Probes } from './probes.ts';
 import { RateLimits } from './rate-limits.ts';
 import { ReplayStore } from './replay/replay-store.ts';
 import { Replays } from './replay/replays.ts';
+import { RunSizes } from './run-sizes.ts';
 import { Settling } from './settling.ts';
 
 /** From the fan-out to the webhook, in the order a delivery meets them. */
@@ -28,6 +29,7 @@ import { Settling } from './settling.ts';
     OutboxProcessor,
     HeldLanes,
     LaneRuns,
+    RunSizes,
     Claims,
     Admission,
     Gates,
