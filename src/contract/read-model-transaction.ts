@@ -1,6 +1,6 @@
 import type { EntityManager } from 'typeorm';
 
-/** A new message, sent by a denormalizer. */
+/** A new message, sent by a denormalizer; its fields are held to the rules of `POST /v1/messages`. */
 export interface Sent {
   readonly type: string;
   readonly payload: unknown;
@@ -19,6 +19,6 @@ export interface ReadModelTransaction {
   readonly manager: EntityManager;
   /** Plain SQL; `$1` for parameters. Statements that are not awaited one by one share a round trip. */
   query<Row = unknown>(sql: string, parameters?: readonly unknown[]): Promise<Row[]>;
-  /** Puts a new message into the inbox with the same commit. */
+  /** Puts a new message into the inbox with the same commit. Throws at once, with every fault, if it is not valid. */
   send(message: Sent): Promise<void>;
 }

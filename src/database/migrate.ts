@@ -1,5 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import { DataSource } from 'typeorm';
+import { DataSource, type MigrationInterface } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { dataSourceOptions, type SchemaPart } from './data-source-options.ts';
 
@@ -9,10 +10,10 @@ export class MigrationError extends Error {}
 /** Any constant of ours: one migrator at a time over all replicas. */
 const MIGRATION_LOCK = 5_107_205_318_271;
 
-/** The guard waits for the others' migrations and through its own, whatever limits the role has. */
-const NO_LIMITS = ['idle_in_transaction_session_timeout', 'statement_timeout', 'lock_timeout']
-  .map((limit) => `SET LOCAL ${limit} = 0`)
-  .join('; ');
+/** The guard idles through its migrations, whatever limits the role has; and holds no snapshot while it does. */
+const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 0';
+const ASK = `SELECT pg_try_advisory_xact_lock(${MIGRATION_LOCK}) AS taken`;
+const ASK_AGAIN_MS = 100;
 
 /** Longest wait for a table lock: a migration that queues behind a long reader would stop every writer. */
 const LOCK_TIMEOUT = '5s';
@@ -29,13 +30,24 @@ export async function migrate(
   const guard = new pg.Client({ connectionString: url, application_name: 'sluice migrate' });
   await guard.connect();
   try {
-    await guard.query('BEGIN');
-    await guard.query(NO_LIMITS);
-    await guard.query('SELECT pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
+    while (!(await takeTurn(guard))) await pause(ASK_AGAIN_MS);
     return await runPending(url, settings, parts);
   } finally {
     await guard.end();
   }
+}
+
+/**
+ * CREATE INDEX CONCURRENTLY waits until every older snapshot is gone; held by a guard it would be waited for without end,
+ * and PostgreSQL sees no deadlock in that. So those whose turn it is not ask again instead of waiting inside
+ * pg_advisory_xact_lock, and the statement has no parameters: with one, node-postgres leaves its portal open, and the
+ * snapshot with it, until the transaction ends.
+ */
+async function takeTurn(guard: pg.Client): Promise<boolean> {
+  await guard.query(BEGIN);
+  const { rows } = await guard.query(ASK);
+  if (!rows[0].taken) await guard.query('ROLLBACK');
+  return rows[0].taken;
 }
 
 /** Names of the migrations this version has and the database lacks. */
@@ -54,9 +66,13 @@ async function runPending(url: string, settings: Settings, parts: readonly Schem
       return run.map((migration) => migration.name);
     } catch (error) {
       const [failed] = await pendingOf(dataSource);
+      const reason = (error as Error).message;
       throw new MigrationError(
-        `migration ${failed} failed and was rolled back (${(error as Error).message}); ` +
-          'the migrations before it stay, nothing else changed: mend the cause and start again',
+        isInTransaction(dataSource, failed)
+          ? `migration ${failed} failed and was rolled back (${reason}); ` +
+              'the migrations before it stay, nothing else changed: mend the cause and start again'
+          : `migration ${failed} failed (${reason}) and has no transaction, so what it had done stays; ` +
+              'the migrations before it stay, too: mend the cause and start again',
       );
     }
   });
@@ -66,8 +82,16 @@ async function pendingOf(dataSource: DataSource): Promise<string[]> {
   const [table] = await dataSource.query(`SELECT to_regclass('migration') IS NOT NULL AS there`);
   const done: { name: string }[] = table.there ? await dataSource.query('SELECT name FROM migration') : [];
   const names = new Set(done.map(({ name }) => name));
-  const all = dataSource.migrations.map((migration) => migration.name ?? migration.constructor.name);
+  const all = dataSource.migrations.map(nameOf);
   return all.filter((name) => !names.has(name)).sort((a, b) => timeOf(a) - timeOf(b));
+}
+
+function isInTransaction(dataSource: DataSource, name: string | undefined): boolean {
+  return dataSource.migrations.find((migration) => nameOf(migration) === name)?.transaction !== false;
+}
+
+function nameOf(migration: MigrationInterface): string {
+  return migration.name ?? migration.constructor.name;
 }
 
 /** TypeORM runs migrations in the order of the time at the end of their names. */

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
@@ -87,6 +87,17 @@ describe('the alerts', () => {
     expect(() => readQuery('sum by (a (sluice_backlog)')).toThrow('not PromQL');
     expect(lostLink('docs/operating.md#no-such-chapter', 'x')).toHaveLength(1);
     expect(lostLink('docs/no-such-file.md#dead-letters', 'x')).toHaveLength(1);
+  });
+});
+
+describe('the documents', () => {
+  it('name only metrics and labels that a running replica exposes', () => {
+    const files = readdirSync(resolve(ROOT, 'docs')).filter((file) => file.endsWith('.md'));
+    const named = ['README.md', ...files.map((file) => `docs/${file}`)].flatMap((path) =>
+      [...read(path).matchAll(/`(sluice_[^`*]+)`/g)].map(([, query]) => [path, query!] as const),
+    );
+    expect(named.length).toBeGreaterThan(15);
+    expect(named.flatMap(([path, query]) => faultsOf(query).map((fault) => `${path}: ${fault}`))).toEqual([]);
   });
 });
 

@@ -1,10 +1,11 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 
+const ROOT = resolve(import.meta.dirname, '../..');
 const SNAPSHOT = resolve(import.meta.dirname, 'openapi.snapshot.json');
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
 
@@ -75,6 +76,25 @@ describe('the OpenAPI document', () => {
   });
 });
 
+describe('the documents', () => {
+  it('name only routes that are there', () => {
+    const files = readdirSync(resolve(ROOT, 'docs')).filter((file) => file.endsWith('.md'));
+    const named = ['README.md', ...files.map((file) => `docs/${file}`)].flatMap((path) =>
+      routesIn(readFileSync(resolve(ROOT, path), 'utf8')).map((route) => [path, route] as const),
+    );
+    const there = new Set(operations().map(([name]) => withoutNames(name)));
+    expect(named.length).toBeGreaterThan(15);
+    expect(named.filter(([, route]) => !there.has(route))).toEqual([]);
+  });
+
+  it('are read by a checker that sees a route that is not there', () => {
+    expect(routesIn('`GET /v1/messages/{id}/when?x=1`, then PUT /v1/listener/{name}.')).toEqual([
+      'GET /v1/messages/{}/when',
+      'PUT /v1/listener/{}',
+    ]);
+  });
+});
+
 describe('the documentation page', () => {
   it('loads with everything it asks for, from here', async () => {
     const page = await replica.call('GET', '/docs', { key: null });
@@ -121,6 +141,16 @@ function operations(): [name: string, operation: Operation][] {
       methods[method]!,
     ]),
   );
+}
+
+/** `GET /v1/messages/{}`: written with a method before it; a name in braces may be any. */
+function routesIn(text: string): string[] {
+  const found = text.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/[\w\-/{}]*[\w}])/g);
+  return [...found].map(([, method, path]) => withoutNames(`${method} ${path}`));
+}
+
+function withoutNames(route: string): string {
+  return route.replaceAll(/\{\w+\}/g, '{}');
 }
 
 function typeOf(path: string): string {

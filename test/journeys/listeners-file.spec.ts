@@ -25,6 +25,7 @@ beforeAll(async () => {
 afterEach(async () => {
   await Promise.all(replicas.splice(0).map((replica) => replica.close()));
   await database.query('DELETE FROM listener');
+  await database.query('DELETE FROM audit');
 });
 afterAll(() => database.drop());
 
@@ -112,7 +113,41 @@ describe('LISTENERS_FILE', () => {
     const ten = await Promise.all(Array.from({ length: 10 }, () => start(environment)));
     for (const replica of ten) expect(names(replica)).toEqual(['a', 'b', 'c']);
     expect((await rows()).map(({ revision }) => Number(revision))).toEqual([1, 2, 3]);
+    expect(await database.query('SELECT target FROM audit')).toHaveLength(3);
     expect(new Set(ten.map((replica) => known(replica, 'a')?.secrets[0])).size).toBe(1);
+  });
+
+  it('leaves a line in the audit log for each real change, with what changed and no value of it', async () => {
+    const changing = (more: string) => `listeners:\n${entry('stays')}${entry('changes', more)}`;
+    await startWith(`${changing('')}${entry('goes')}`);
+    await startWith(changing(`    timeout: 3s\n    headers: { X-Token: hush }\n    secret: ${SECRET}\n`));
+    await startWith(changing(`    headers: { X-Token: hush }\n    secret: ${SECRET}\n`));
+    const last = `${changing(`    headers: { X-Token: other }\n    secret: ${SECRET}\n`)}${entry('goes')}`;
+    await startWith(last);
+    const replica = await startWith(last);
+    await expect(
+      startWith(`listeners:\n${entry('new')}${entry('stays', '    lanes: 5\n')}`),
+    ).rejects.toThrow();
+
+    const { items } = (await replica.call('GET', '/v1/audit?action=listener.*')).body;
+    const lines = items.map((item: Record<string, string>) => [
+      item.by,
+      item.action,
+      item.target,
+      item.reason,
+    ]);
+    expect(lines.reverse()).toEqual(
+      [
+        ['listener.put', 'stays', 'created'],
+        ['listener.put', 'changes', 'created'],
+        ['listener.put', 'goes', 'created'],
+        ['listener.put', 'changes', 'changed: headers, secret, timeout'],
+        ['listener.delete', 'goes', null],
+        ['listener.put', 'changes', 'changed: timeout'],
+        ['listener.put', 'changes', 'changed: headers'],
+        ['listener.put', 'goes', 'created'],
+      ].map((line) => ['LISTENERS_FILE', ...line]),
+    );
   });
 
   it('may give a secret, or the file of one; another one there is a rotation', async () => {

@@ -40,6 +40,29 @@ class Limits1700000000003 implements MigrationInterface {
   }
 }
 
+/** Takes until another replica has asked for its turn. */
+class Awaited1700000000003 implements MigrationInterface {
+  transaction = false;
+  async up(runner: QueryRunner) {
+    const asked = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+      AND application_name = 'sluice migrate' AND query ~ 'advisory|ROLLBACK'`;
+    while ((await runner.query(asked)).length < 2);
+  }
+  async down() {}
+}
+
+/** As CONTRIBUTING.md asks for: without a transaction, and able to start over. */
+class Index1700000000004 implements MigrationInterface {
+  transaction = false;
+  async up(runner: QueryRunner) {
+    await runner.query('DROP INDEX CONCURRENTLY IF EXISTS first_id');
+    await runner.query('CREATE INDEX CONCURRENTLY first_id ON first (id)');
+  }
+  async down(runner: QueryRunner) {
+    await runner.query('DROP INDEX CONCURRENTLY first_id');
+  }
+}
+
 let database: TestDatabase;
 
 beforeEach(async () => {
@@ -62,12 +85,25 @@ describe('migrations', () => {
     await other.query('BEGIN');
     await other.query('SELECT pg_advisory_xact_lock($1)', [5_107_205_318_271]);
     const running = migrate(database.url, SETTINGS, SCHEMA);
-    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
-    while ((await database.query(waiting)).length === 0);
+    const asked = `SELECT FROM pg_stat_activity WHERE datname = current_database()
+      AND application_name = 'sluice migrate' AND query = 'ROLLBACK'`;
+    while ((await database.query(asked)).length === 0);
 
     expect(await tables()).toEqual([]);
     await other.end();
     expect(await running).toEqual(ALL);
+  });
+
+  it.each([
+    ['alone', [Index1700000000004]],
+    ['while another replica waits', [Awaited1700000000003, Index1700000000004]],
+  ])('build an index CONCURRENTLY, %s', async (_when, migrations) => {
+    const parts = partOf(First1700000000001, ...migrations);
+    const replicas = migrations.map(() => migrate(database.url, SETTINGS, parts));
+
+    expect((await Promise.all(replicas)).flat()).toHaveLength(migrations.length + 1);
+    const index = `SELECT indisvalid AS valid FROM pg_index WHERE indexrelid = 'first_id'::regclass`;
+    expect(await database.query(index)).toEqual([{ valid: true }]);
   });
 
   it('can each be undone: up, down and up again leaves the same schema, and down leaves none', async () => {
@@ -100,6 +136,21 @@ describe('migrations', () => {
       'Second1700000000002',
       'Limits1700000000003',
     ]);
+  });
+
+  it('without a transaction do not claim to have been undone when they fail', async () => {
+    class Half1700000000005 implements MigrationInterface {
+      transaction = false;
+      async up(runner: QueryRunner) {
+        await runner.query('CREATE TABLE half (id int)');
+        await runner.query('SELECT 1 / 0');
+      }
+      async down() {}
+    }
+    await expect(migrate(database.url, SETTINGS, partOf(Half1700000000005))).rejects.toThrow(
+      /^migration Half1700000000005 failed \(division by zero\) and has no transaction, so what it had done stays; /,
+    );
+    expect(await tables()).toEqual(['half', 'migration']);
   });
 
   it('never queue behind a long reader for long', async () => {

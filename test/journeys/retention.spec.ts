@@ -184,4 +184,31 @@ describe('retention', () => {
     expect(await database.query('SELECT by FROM audit')).toEqual([{ by: 'b' }]);
     expect(await database.query('SELECT created_by FROM ruling')).toEqual([{ created_by: 'b' }]);
   });
+
+  it('forgets replays that are over as it forgets rulings, and none that still has something to send', async () => {
+    await database.query(`
+      INSERT INTO replay (listener, filter, matched, created_by, created_at, done_at)
+      SELECT 999, '{}', 1, by, now() - interval '200 days', done_at
+      FROM (VALUES ('over', now() - interval '101 days'), ('young', now()), ('waiting', NULL),
+                   ('on its way', now() - interval '101 days')) AS given (by, done_at)`);
+    await database.query(`
+      INSERT INTO replay_delivery (replay, lane, key, position, reopened_at)
+      SELECT id, 0, 'k', 1, done_at FROM replay`);
+    await database.query(`
+      INSERT INTO outbox (listener, lane, message, key, sequence, replay)
+      SELECT 999, 256, 0, 'k', 1, id FROM replay WHERE created_by = 'on its way'`);
+    const left = async () => {
+      await replica.app.nest.get(Retention).sweep();
+      const rows = await database.query<{ by: string }>(
+        'SELECT created_by AS by FROM replay JOIN replay_delivery ON replay = replay.id ORDER BY replay.id',
+      );
+      return rows.map(({ by }) => by);
+    };
+    expect(await left()).toEqual(['young', 'waiting', 'on its way']);
+    await database.query(
+      `UPDATE outbox SET status = 'finished', waits = NULL, settled_at = now() WHERE listener = 999`,
+    );
+    expect(await left()).toEqual(['young', 'waiting']);
+    expect(await database.query('SELECT FROM replay')).toHaveLength(2);
+  });
 });

@@ -26,7 +26,7 @@ export const ACTIONS = [
 export type Action = (typeof ACTIONS)[number];
 
 export interface AuditEntry {
-  /** The name of the api key. */
+  /** The name of the api key, or LISTENERS_FILE. */
   readonly by: string;
   readonly action: Action;
   readonly target?: string | undefined;

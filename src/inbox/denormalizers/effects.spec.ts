@@ -228,4 +228,39 @@ describe('who failed', () => {
     expect(await failure(effectsOf(batch), 'a1', 'b1')).toEqual([undefined, 'not even a promise']);
     expect(await failure(effectsOf(batch), 'a1')).toEqual(['a1', 'not even a promise']);
   });
+
+  it.each<[fault: string, sent: object]>([
+    ['/type must not be empty', { type: '' }],
+    ['/type must be a string', { type: undefined }],
+    ['/type must not be longer than 200 characters', { type: 't'.repeat(201) }],
+    ['/type must not hold control characters', { type: 'a\u0000b' }],
+    ['/key must not be empty', { key: '' }],
+    ['/key must be a string', { key: 7 }],
+    ['/key must not be longer than 256 bytes of UTF-8', { key: 'ü'.repeat(129) }],
+    ['/key must not hold half of a surrogate pair', { key: 'a\ud800' }],
+    ['/headers/n must be a string', { headers: { n: 1 } }],
+    ["/headers/a b a header's name must be 1 to 64 of A-Z a-z 0-9 _ . -", { headers: { 'a b': 'x' } }],
+    ['/dueAt must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z', { dueAt: new Date('soon') }],
+    ['/type must not be empty; /key must not be empty', { type: '', key: '' }],
+  ])('is the one that sends what the front door would refuse, awaited or not: %s', async (fault, sent) => {
+    for (const isAwaited of [true, false]) {
+      const sender: Tested = {
+        name: 'sender',
+        async apply({ key }, tx) {
+          const sending = tx.send({ type: 'u', payload: null, ...(key === 'x' ? sent : {}) });
+          if (isAwaited) await sending;
+        },
+      };
+      expect(await failure(effectsOf(sender), 'a1', 'x1', 'b1')).toEqual([
+        'x1',
+        `a message cannot be sent: ${fault}`,
+      ]);
+    }
+  });
+
+  it('is nobody when what is sent is at the limit of what the front door takes', async () => {
+    const sent = { type: 't'.repeat(200), key: 'ü'.repeat(128), headers: { 'x-1': 'y' }, dueAt: new Date() };
+    const sender: Tested = { name: 'sender', apply: (_, tx) => tx.send({ payload: null, ...sent }) };
+    expect(await failure(effectsOf(sender), 'a1')).toEqual([undefined, 'nobody']);
+  });
 });

@@ -2,12 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings, SettingsError } from '../../config/settings.ts';
 import type { Transaction } from '../../database/transaction.ts';
+import { AuditLog } from '../../http/audit/audit-log.ts';
 import { EgressGuard } from '../../outbox/sending/egress-guard.ts';
 import { newSecret } from '../../outbox/sending/signature.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { DEFAULT_LANES } from '../effective-definition.ts';
 import { type ListenerContent, type ListenerRow, ListenersStore } from '../listeners-store.ts';
-import { type Confidential, ConfidentialBox } from '../secrets/confidential.ts';
+import { type Confidential, ConfidentialBox, type Opened } from '../secrets/confidential.ts';
 import { NoMasterKey } from '../secrets/master-keys.ts';
 import { rotated } from '../secrets/signing-secrets.ts';
 import { type ListenerEntry, readListenersFile } from './read-listeners-file.ts';
@@ -33,6 +34,7 @@ export class ListenersFile {
     private readonly store: ListenersStore,
     private readonly box: ConfidentialBox,
     private readonly guard: EgressGuard,
+    private readonly audit: AuditLog,
   ) {}
 
   /** Throws a SettingsError with one line per fault. */
@@ -66,6 +68,7 @@ export class ListenersFile {
     for (const { name, origin } of await this.store.live(tx)) {
       if (origin !== 'file' || wanted.has(name)) continue;
       await this.store.delete(name, BY, tx);
+      await this.audit.record({ by: BY, action: 'listener.delete', target: name }, tx);
       changes.removed.push(name);
     }
     return changes;
@@ -92,6 +95,7 @@ export class ListenersFile {
     });
     if (row) await this.store.bringBack(content, 'file', BY, tx);
     else await this.store.insert(content, { lanes, origin: 'file', by: BY }, tx);
+    await this.audit.record({ by: BY, action: 'listener.put', target: name, reason: 'created' }, tx);
     changes.created.push(name);
     return undefined;
   }
@@ -111,13 +115,11 @@ export class ListenersFile {
     const secrets = isNew ? rotated(before, entry.secret!, now) : before;
     const confidential = { secrets, headers: entry.definition.headers ?? {} };
     const content = await this.content(entry, confidential);
-    const isSame =
-      opened.kind === 'opened' &&
-      row.secret_from === content.secretFrom &&
-      isDeepStrictEqual(row.definition, content.definition) &&
-      isDeepStrictEqual(opened.content, confidential);
-    if (isSame) return undefined;
+    const changed = changedFields(row, opened, content, confidential);
+    if (changed.length === 0) return undefined;
     await this.store.replace(content, BY, tx);
+    const reason = `changed: ${changed.join(', ')}`;
+    await this.audit.record({ by: BY, action: 'listener.put', target: entry.name, reason }, tx);
     changes.replaced.push(entry.name);
     return undefined;
   }
@@ -136,4 +138,18 @@ export class ListenersFile {
       throw error instanceof NoMasterKey ? new SettingsError([error.message]) : error;
     }
   }
+}
+
+/** Their names alone: values may be credentials. */
+function changedFields(
+  row: ListenerRow,
+  opened: Opened,
+  content: ListenerContent,
+  { secrets, headers }: Confidential,
+): string[] {
+  const before = opened.kind === 'opened' ? opened.content : undefined;
+  const old = { ...row.definition, headers: before?.headers, secret: [row.secret_from, before?.secrets] };
+  const now = { ...content.definition, headers, secret: [content.secretFrom, secrets] };
+  const fields = Object.keys({ ...old, ...now }) as (keyof typeof now)[];
+  return fields.filter((field) => !isDeepStrictEqual(old[field], now[field])).sort();
 }

@@ -110,5 +110,18 @@ export const REMOVE_RULING_ITEMS = `
 export const REMOVE_RULINGS = `
   DELETE FROM ruling WHERE ${OLDER('done_at', '$1::bigint')} AND NOT EXISTS (SELECT FROM ruling_item AS item WHERE item.ruling = ruling.id)`;
 
+/** Sent, all of it: what was reopened last may wait for its listener long after the replay is done. */
+const REPLAY_OVER = `
+  ${OLDER('replay.done_at', '$1::bigint')}
+  AND NOT EXISTS (SELECT FROM outbox WHERE outbox.replay = replay.id AND outbox.settled_at IS NULL)`;
+
+/** retention.replays — $1 ms, $2 most deliveries */
+export const REMOVE_REPLAY_DELIVERIES = `
+  DELETE FROM replay_delivery WHERE ctid = ANY (ARRAY(
+    SELECT item.ctid FROM replay JOIN replay_delivery AS item ON item.replay = replay.id
+    WHERE ${REPLAY_OVER} LIMIT $2))`;
+export const REMOVE_REPLAYS = `
+  DELETE FROM replay WHERE ${REPLAY_OVER} AND NOT EXISTS (SELECT FROM replay_delivery AS item WHERE item.replay = replay.id)`;
+
 /** retention.one — one sweeper at a time over all replicas. */
 export const TAKE_BROOM = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('retention')) AS mine`;

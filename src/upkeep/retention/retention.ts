@@ -12,6 +12,8 @@ import {
   LOCK_LANE,
   REMOVE_DELIVERIES,
   REMOVE_MESSAGES,
+  REMOVE_REPLAY_DELIVERIES,
+  REMOVE_REPLAYS,
   REMOVE_RULING_ITEMS,
   REMOVE_RULINGS,
   TAKE_BROOM,
@@ -103,9 +105,9 @@ export class Retention implements BeforeApplicationShutdown {
       ...[retentionExpired, retentionSuperseded],
     ]);
     await this.removeAll((most) => this.audit.remove(retentionAudit, most));
-    await this.removeRulings(
-      Math.max(retentionAudit, retentionDead, ...retentionDeadQueues.map(({ ms }) => ms)),
-    );
+    const decided = Math.max(retentionAudit, retentionDead, ...retentionDeadQueues.map(({ ms }) => ms));
+    await this.removeWithItems(REMOVE_RULING_ITEMS, REMOVE_RULINGS, decided);
+    await this.removeWithItems(REMOVE_REPLAY_DELIVERIES, REMOVE_REPLAYS, decided);
   }
 
   private async walk(stage: Stage, sql: string, values: readonly unknown[]): Promise<void> {
@@ -144,9 +146,10 @@ export class Retention implements BeforeApplicationShutdown {
     }
   }
 
-  private async removeRulings(olderThanMs: number): Promise<void> {
-    await this.removeAll((most) => this.database.execute(REMOVE_RULING_ITEMS, [olderThanMs, most]));
-    await this.database.execute(REMOVE_RULINGS, [olderThanMs]);
+  /** Their items first, and one without any goes itself. */
+  private async removeWithItems(items: string, ones: string, olderThanMs: number): Promise<void> {
+    await this.removeAll((most) => this.database.execute(items, [olderThanMs, most]));
+    await this.database.execute(ones, [olderThanMs]);
   }
 
   /** A part at a time, until there is nothing left. */

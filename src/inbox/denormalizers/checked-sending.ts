@@ -1,0 +1,57 @@
+import type { ReadModelTransaction, Sent } from '../../contract/read-model-transaction.ts';
+import { pointerTo } from '../../http/pointer.ts';
+import {
+  checkHeader,
+  checkHeaderCount,
+  checkKey,
+  checkText,
+  checkTime,
+  Faults,
+  LONGEST_TYPE,
+} from '../fields.ts';
+
+type Check = (text: string, pointer: string, faults: Faults) => unknown;
+
+const HALF_A_PAIR = /\p{Surrogate}/u;
+
+/**
+ * What a denormalizer sends is held to what the front door asks of a message. Stored as it is, it would fail the whole
+ * batch at its end, when nobody knows any more whose it was, or be a message that no route can name.
+ */
+export function checkedSending(tx: ReadModelTransaction): ReadModelTransaction {
+  return {
+    get manager() {
+      return tx.manager;
+    },
+    query: (sql, parameters) => tx.query(sql, parameters),
+    // Thrown, not rejected: it is heard even where nobody awaits the sending.
+    send(message) {
+      refuseFaulty(message);
+      return tx.send(message);
+    },
+  };
+}
+
+function refuseFaulty({ type, key, headers = {}, dueAt }: Sent): void {
+  const faults = new Faults();
+  check(type, '/type', faults, (text) => checkText(text, LONGEST_TYPE, '/type', faults));
+  if (key !== undefined) check(key, '/key', faults, checkKey);
+  checkHeaderCount(Object.keys(headers).length, '/headers', faults);
+  for (const [name, value] of Object.entries(headers))
+    check(value, pointerTo('/headers', name), faults, (text, at) => checkHeader(name, text, at, faults));
+  if (dueAt !== undefined) checkTime(timeText(dueAt), '/dueAt', faults);
+  if (faults.list.length === 0) return;
+  const list = faults.list.map(({ pointer, detail }) => `${pointer} ${detail}`);
+  throw new Error(`a message cannot be sent: ${list.join('; ')}`);
+}
+
+/** From a payload anything can come, whatever its declared type says. */
+function check(value: unknown, pointer: string, faults: Faults, rule: Check): void {
+  if (typeof value !== 'string') faults.add(pointer, 'must be a string');
+  else if (HALF_A_PAIR.test(value)) faults.add(pointer, 'must not hold half of a surrogate pair');
+  else rule(value, pointer, faults);
+}
+
+function timeText(time: Date): string {
+  return Number.isNaN(time.getTime()) ? '' : time.toISOString();
+}
