@@ -146,7 +146,7 @@ describe('deliveries', () => {
   });
 
   it('E13 410 disables the listener and raises an alert that others receive; resume loses nothing', async () => {
-    const alerts = await listen('alerts', { types: ['urn:sluice:alerts/*'] });
+    const alerts = await listen('alerts', { types: ['urn:sluice:alerts/listener-disabled'] });
     const receiver = await listen('gone');
     receiver.answering = status(410);
     await post('gone/x', 'a', 1);

@@ -5,7 +5,6 @@ import { codeOf } from '../../database/faults.ts';
 import { byKey } from '../processing/by-key.ts';
 import type { ClaimedMessage } from '../processing/claimed-message.ts';
 import { classFor, messageOf, withPayloadOf } from './applied-message.ts';
-import { checkedSending } from './checked-sending.ts';
 import type { DeclaredDenormalizer } from './declared-denormalizer.ts';
 import { Denormalizers } from './denormalizers.ts';
 
@@ -51,12 +50,11 @@ export class Effects {
    */
   async apply(rows: readonly ClaimedMessage[], tx: ReadModelTransaction, prepared: Prepared): Promise<void> {
     const steps = this.stepsOf(rows);
-    const checked = checkedSending(tx);
     for (const stage of this.denormalizers.stages) {
       const own = steps.filter(({ one }) => stage.has(one));
       if (own.length === 0) continue;
-      if (own[0]!.one.instance.applyBatch) await applyTogether(own, checked);
-      else await applyEach(own, checked, prepared);
+      if (own[0]!.one.instance.applyBatch) await applyTogether(own, tx);
+      else await applyEach(own, tx, prepared);
     }
   }
 

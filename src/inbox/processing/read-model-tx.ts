@@ -5,6 +5,7 @@ import type { Transaction } from '../../database/transaction.ts';
 import { laneOf } from '../../lanes/lane-of.ts';
 import type { IngestStore } from '../ingest-store.ts';
 import { INBOX_LANES, type NewMessage } from '../new-message.ts';
+import { checkSent } from './check-sent.ts';
 
 export const DENORMALIZER_SOURCE = 'urn:sluice:denormalizers';
 
@@ -23,7 +24,9 @@ export class ReadModelTx implements ReadModelTransaction {
     return this.tx.query<Row>(sql, parameters);
   }
 
-  async send(message: Sent): Promise<void> {
+  /** Throws, not rejects, what cannot be sent: it is heard even where nobody awaits the sending. */
+  send(message: Sent): Promise<void> {
+    checkSent(message);
     const id = randomUUID();
     const key = message.key ?? id;
     this.sent.push({
@@ -39,6 +42,7 @@ export class ReadModelTx implements ReadModelTransaction {
       expiresAt: undefined,
       producer: undefined,
     });
+    return Promise.resolve();
   }
 
   async storeSent(store: IngestStore): Promise<void> {

@@ -1,4 +1,4 @@
-import type { ReadModelTransaction, Sent } from '../../contract/read-model-transaction.ts';
+import type { Sent } from '../../contract/read-model-transaction.ts';
 import { pointerTo } from '../../http/pointer.ts';
 import {
   checkHeader,
@@ -18,21 +18,7 @@ const HALF_A_PAIR = /\p{Surrogate}/u;
  * What a denormalizer sends is held to what the front door asks of a message. Stored as it is, it would fail the whole
  * batch at its end, when nobody knows any more whose it was, or be a message that no route can name.
  */
-export function checkedSending(tx: ReadModelTransaction): ReadModelTransaction {
-  return {
-    get manager() {
-      return tx.manager;
-    },
-    query: (sql, parameters) => tx.query(sql, parameters),
-    // Thrown, not rejected: it is heard even where nobody awaits the sending.
-    send(message) {
-      refuseFaulty(message);
-      return tx.send(message);
-    },
-  };
-}
-
-function refuseFaulty({ type, key, headers = {}, dueAt }: Sent): void {
+export function checkSent({ type, key, headers = {}, dueAt }: Sent): void {
   const faults = new Faults();
   check(type, '/type', faults, (text) => checkText(text, LONGEST_TYPE, '/type', faults));
   if (key !== undefined) check(key, '/key', faults, checkKey);
