@@ -32,6 +32,17 @@ export function isDatabaseAway(error: unknown): boolean {
   return false;
 }
 
+/**
+ * The server says itself that it can do nothing now, for anybody. Of a connection that just broke it cannot be told
+ * whether what was sent on it broke it.
+ */
+const REFUSING_EVERYBODY = new Set(['53100', '53300', '25006', '57P02', '57P03']);
+
+/** Surely not the fault of whoever asked. */
+export function isRefusingEverybody(error: unknown): boolean {
+  return unwrapped(error).some((one) => REFUSING_EVERYBODY.has(codeOf(one) ?? ''));
+}
+
 /** Another transaction was in the way; the same work may succeed at once. */
 export function isConflictOfTransactions(error: unknown): boolean {
   return unwrapped(error).some((one) => ['40001', '40P01', '55P03'].includes(codeOf(one) ?? ''));

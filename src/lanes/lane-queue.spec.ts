@@ -11,6 +11,8 @@ import {
 import { GUARDS } from './guards.ts';
 import { type Leased, LeaseLost, SUSPECT_AFTER, type Tenure } from './lane-queue.ts';
 
+const BROKEN = new Error('Connection terminated');
+
 let database: TestDatabase;
 let a: TestReplica;
 let b: TestReplica;
@@ -106,19 +108,20 @@ describe('2. only the holder changes rows', () => {
     expect(await processingInFreeLanes()).toBe(1);
   });
 
-  it.each(['giveBack', 'abandon', 'release'] as const)(
-    'ignores a %s by whoever lost the lane',
-    async (how) => {
-      await post(7, 'k', 2);
-      const { tenure } = (await lease(a, [7]))!;
-      await leasesRunOut();
-      const taken = (await lease(b, [7]))!;
-      const before = await rowsAndLane(7);
-      await a.queue[how](tenure);
-      expect(await rowsAndLane(7)).toEqual(before);
-      await finish(b, taken.tenure, taken.rows);
-    },
-  );
+  it.each<[how: string, act: (tenure: Tenure) => Promise<unknown>]>([
+    ['giveBack', (tenure) => a.queue.giveBack(tenure)],
+    ['abandon', (tenure) => a.queue.abandon(tenure, BROKEN)],
+    ['release', (tenure) => a.queue.release(tenure)],
+  ])('ignores a %s by whoever lost the lane', async (_how, act) => {
+    await post(7, 'k', 2);
+    const { tenure } = (await lease(a, [7]))!;
+    await leasesRunOut();
+    const taken = (await lease(b, [7]))!;
+    const before = await rowsAndLane(7);
+    await act(tenure);
+    expect(await rowsAndLane(7)).toEqual(before);
+    await finish(b, taken.tenure, taken.rows);
+  });
 
   it('tells a renewal what is lost', async () => {
     await post(7, 'k', 1);
@@ -510,21 +513,35 @@ describe('7. crashes', () => {
     await post(7, 'k', 2);
     for (let crash = 1; crash <= SUSPECT_AFTER; crash++) {
       const { tenure } = (await lease(a, [7]))!;
-      expect(await a.queue.abandon(tenure)).toBe(true);
+      expect(await a.queue.abandon(tenure, BROKEN)).toBe(true);
       expect(await attempts()).toEqual([0, 0]);
       expect(await freeLanes()).toBe(256);
     }
     expect(await lease(a, [7])).toBeUndefined();
     const { tenure } = (await a.queue.leaseSuspect())!;
-    await a.queue.abandon(tenure);
+    await a.queue.abandon(tenure, BROKEN);
     expect(await attempts()).toEqual([1, 0]);
+  });
+
+  it('blames nobody for a disk that is full, however often it is met', async () => {
+    await post(7, 'k', 2);
+    const full = Object.assign(new Error('could not extend file'), { code: '53100' });
+    for (let time = 1; time <= 2 * SUSPECT_AFTER; time++) {
+      const { tenure } = (await lease(a, [7]))!;
+      expect(await a.queue.abandon(tenure, full)).toBe(true);
+      expect(await attempts()).toEqual([0, 0]);
+    }
+    await database.query(`UPDATE lane SET crashes = ${SUSPECT_AFTER + 1} WHERE lane = 7 AND queue = 'inbox'`);
+    const { tenure } = (await a.queue.leaseSuspect())!;
+    expect(await a.queue.abandon(tenure, full)).toBe(true);
+    expect(await attempts()).toEqual([0, 0]);
   });
 
   it('gives back later what could not be given back while the database was away', async () => {
     await post(7, 'k', 1);
     const { tenure } = (await lease(a, [7]))!;
     jest.spyOn(a.database, 'transaction').mockRejectedValueOnce(new Error('Connection terminated'));
-    expect(await a.queue.abandon(tenure)).toBe(false);
+    expect(await a.queue.abandon(tenure, BROKEN)).toBe(false);
     expect(await freeLanes()).toBe(255);
     expect(ids((await lease(a, [7]))!.rows)).toEqual(['7-k-1']);
     expect(await attempts()).toEqual([1]);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Database } from '../database/database.ts';
+import { isRefusingEverybody } from '../database/faults.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { GUARDS } from './guards.ts';
 import {
@@ -119,6 +120,7 @@ export interface LaneQueueOptions {
 interface Owed {
   readonly token: string;
   readonly lanes: readonly number[] | undefined;
+  readonly blamed: boolean;
 }
 
 export class LaneQueue<Row extends LaneRow> {
@@ -232,12 +234,14 @@ export class LaneQueue<Row extends LaneRow> {
   }
 
   /**
-   * The same after something that is no message's fault for all we know: as a crash, but without waiting for the lease
-   * to end. A message that breaks its connection each time is so found like one that kills its process.
+   * The same because of an error that is no message's fault for all we know: as a crash, but without waiting for the
+   * lease to end. A message that breaks its connection each time is so found like one that kills its process. Where it is
+   * surely nobody's fault (the disk is full), it does not count: it would go on until messages are blamed for it.
    * False: the database is away; it is done before the next lease, or the lease ends.
    */
-  async abandon(tenure: Tenure): Promise<boolean> {
-    if (tenure.lanes.size > 0) this.owed.push({ token: tenure.token, lanes: [...tenure.lanes] });
+  async abandon(tenure: Tenure, error: unknown): Promise<boolean> {
+    const blamed = !isRefusingEverybody(error);
+    if (tenure.lanes.size > 0) this.owed.push({ token: tenure.token, lanes: [...tenure.lanes], blamed });
     tenure.lanes.clear();
     return this.giveBackOwed().then(
       () => true,
@@ -271,7 +275,7 @@ export class LaneQueue<Row extends LaneRow> {
       return { tenure: leased.tenure, rows: await this.claim(leased.tenure, mostRows, mostPerLane) };
     } catch (error) {
       // The commit may have happened: then these lanes are ours, and nobody knows.
-      this.owed.push({ token, lanes: undefined });
+      this.owed.push({ token, lanes: undefined, blamed: !isRefusingEverybody(error) });
       throw error;
     }
   }
@@ -301,7 +305,7 @@ export class LaneQueue<Row extends LaneRow> {
       if (rows.length > 0 || !tenure.parking) return { tenure, rows };
       return { tenure, rows: await this.claim(tenure, mostRows, mostPerLane) };
     } catch (error) {
-      this.owed.push({ token, lanes: undefined });
+      this.owed.push({ token, lanes: undefined, blamed: !isRefusingEverybody(error) });
       throw error;
     }
   }
@@ -400,17 +404,18 @@ export class LaneQueue<Row extends LaneRow> {
 
   private async giveBackOwed(): Promise<void> {
     while (this.owed.length > 0) {
-      const { token, lanes } = this.owed[0]!;
+      const owed = this.owed[0]!;
       await this.database.transaction(async (tx) => {
-        const values = [this.name, token, lanes ?? null];
+        const values = [this.name, owed.token, owed.lanes ?? null];
+        const chargedFrom = owed.blamed ? SUSPECT_AFTER + 1 : NEVER;
         await Promise.all([
           tx.query(QUEUE_SETTINGS),
-          tx.execute(BLAME_LANES, values),
-          tx.query(this.sql.giveBack, [this.name, token, SUSPECT_AFTER + 1, lanes ?? null]),
+          owed.blamed ? tx.execute(BLAME_LANES, values) : undefined,
+          tx.query(this.sql.giveBack, [this.name, owed.token, chargedFrom, owed.lanes ?? null]),
           tx.execute(LEAVE_LANES, values),
         ]);
       });
-      this.owed = this.owed.filter((one) => one.token !== token || one.lanes !== lanes);
+      this.owed = this.owed.filter((one) => one !== owed);
     }
   }
 

@@ -168,7 +168,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       await work();
     } catch (error) {
       const lanes = tenure.lanes.size;
-      const freed = await this.queue.lanes.abandon(tenure);
+      const freed = await this.queue.lanes.abandon(tenure, error);
       this.log.warn({ event: 'inbox.abandoned', lanes, freed, error }, 'lanes were given up');
       throw error;
     }

@@ -67,7 +67,7 @@ export class SlowLanes {
       await this.handle(tenure, messages);
       await this.queue.lanes.release(tenure);
     } catch (error) {
-      const freed = await this.queue.lanes.abandon(tenure);
+      const freed = await this.queue.lanes.abandon(tenure, error);
       this.log.warn({ event: 'inbox.abandoned', lanes: 1, freed, error }, 'a lane was given up');
     } finally {
       this.onReleased(lane);
