@@ -3,6 +3,7 @@ import pg from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { beginStatement, connectionOptions } from './connection.ts';
+import { PatientPool } from './patient-pool.ts';
 import { Transaction } from './transaction.ts';
 
 /**
@@ -25,7 +26,7 @@ export class Database {
     private readonly dataSource: DataSource | undefined,
     onIdleError: (error: Error) => void,
   ) {
-    this.pool = new pg.Pool(connectionOptions(url, settings, 'sluice engine'));
+    this.pool = new PatientPool(connectionOptions(url, settings, 'sluice engine'));
     this.pool.on('error', onIdleError);
     this.begin = beginStatement(settings);
     this.mayName = settings.databasePooler === 'none';
@@ -97,6 +98,7 @@ export class Database {
     });
   }
 
+  /** Resolves when every connection of the pool is closed. */
   async close(): Promise<void> {
     await this.pool.end();
   }

@@ -214,6 +214,7 @@ describe('the embedded database', () => {
     first.child.kill('SIGTERM');
     expect(await first.exit()).toBe(0);
     expect(await isAlive(postmaster)).toBe(false);
+    expect(eventsAfterStop(first)).toEqual(['service.draining', 'service.stopped']);
 
     const second = started(settings);
     await keep(await second.url(), 'second');
@@ -246,6 +247,11 @@ async function refusal(settings: Record<string, string>, options: RunOptions = {
   expect(await service.exit()).toBe(1);
   expect(service.output()).not.toContain('serving');
   return service.errors();
+}
+
+function eventsAfterStop(service: BuiltService): string[] {
+  const events = [...service.output().matchAll(/"event":"([^"]+)"/g)].map(([, event]) => event!);
+  return events.slice(events.indexOf('service.draining'));
 }
 
 async function keep(url: string, name: string): Promise<void> {
