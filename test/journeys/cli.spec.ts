@@ -274,7 +274,12 @@ describe('sluice doctor', () => {
       SLUICE_URL: 'http://127.0.0.1:2',
     });
     expect(code).toBe(1);
-    expect(json.findings.filter((one: { verdict: string }) => one.verdict === 'fault')).toHaveLength(2);
+    const faults = json.findings.filter((one: { verdict: string }) => one.verdict === 'fault');
+    expect(faults).toHaveLength(2);
+    expect(faults[0]).toMatchObject({
+      check: 'database',
+      found: expect.stringMatching(/^cannot reach PostgreSQL at 127\.0\.0\.1:1 \(.*\); check DATABASE_URL/),
+    });
   });
 });
 
