@@ -24,6 +24,7 @@ installPeers();
 const { say } = await import('./harness/say.mjs');
 const { SCENARIOS } = await import('./scenarios/all.mjs');
 const chosen = choose(options.only);
+const { endChildren } = await import('./harness/process.mjs');
 const { startServer } = await import('./harness/server.mjs');
 const { Noise } = await import('./harness/noise.mjs');
 const { table, writePlots } = await import('./harness/report.mjs');
@@ -31,7 +32,10 @@ const { nodeVersions } = await import('./harness/versions.mjs');
 
 const server = await startServer();
 for (const signal of ['SIGINT', 'SIGTERM'])
-  process.once(signal, () => void server.stop().then(() => process.exit(1)));
+  process.once(signal, () => {
+    endChildren();
+    void server.stop().then(() => process.exit(1));
+  });
 try {
   await run();
 } finally {

@@ -38,6 +38,7 @@ export async function postAndReceive({ service, database, seconds }) {
     'CREATE TABLE least (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload json NOT NULL)',
   );
 
+  process.send({ warm: true });
   const ours = twentyPerSecond(seconds, async (n) => {
     const startedAt = performance.now();
     const arrived = new Promise((resolve) => waiting.set(n, resolve));
@@ -53,6 +54,7 @@ export async function postAndReceive({ service, database, seconds }) {
     return performance.now() - startedAt;
   });
   const result = { ours: await ours, least: await least };
+  process.send({ over: true });
   await Promise.all([client.end(), toService.close(), toOwn.close()]);
   server.closeAllConnections();
   return result;

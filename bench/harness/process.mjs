@@ -16,9 +16,11 @@ export function nodeFor(need) {
 const running = new Set();
 
 /** Whatever happens to the runner, its children go with it; by their pid, never by name. */
-process.on('exit', () => {
+process.on('exit', endChildren);
+
+export function endChildren() {
   for (const child of running) child.kill('SIGKILL');
-});
+}
 
 /**
  * Runs one verb of a module (a contender, a load) in a process of its own. `onMessage` gets what it sends on the way;

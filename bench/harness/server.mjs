@@ -16,6 +16,12 @@ export async function startServer() {
   const server = await startEmbeddedPostgres({ dataDirectory: folder });
   const admin = new pg.Pool({ connectionString: server.url, max: 2 });
   admin.on('error', () => undefined);
+  let stopping;
+  const stop = async () => {
+    await admin.end();
+    await server.stop();
+    await rm(folder, { recursive: true, force: true });
+  };
   const urlOf = (name) => Object.assign(new URL(server.url), { pathname: `/${name}` }).href;
   return {
     admin,
@@ -31,10 +37,7 @@ export async function startServer() {
     drop: (name) => admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
     /** A checkpoint that falls into one contender's round and not into the other's would decide the comparison. */
     settle: () => admin.query('CHECKPOINT'),
-    async stop() {
-      await admin.end();
-      await server.stop();
-      await rm(folder, { recursive: true, force: true });
-    },
+    /** May be called again: a signal and the end of the run both do. */
+    stop: () => (stopping ??= stop()),
   };
 }

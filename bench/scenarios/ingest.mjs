@@ -1,6 +1,7 @@
 import { runVerb } from '../harness/process.mjs';
 import { describe, inTurn } from '../harness/rounds.mjs';
 import { say } from '../harness/say.mjs';
+import { whileServing } from '../harness/serving.mjs';
 import { compare } from '../harness/verdict.mjs';
 
 /** Single posts over 64 keep-alive connections, the answer after the commit; every contender behind the same framework. */
@@ -45,33 +46,10 @@ export async function run(context) {
 
 /** One contender's round; `posts`: how they are posted, if not one by one. */
 export async function serveAndLoad(server, { module, need, posts = {} }, seconds) {
-  const url = await server.create('round');
-  await runVerb(module, 'setup', { url }, { need }).result;
-  await server.settle();
-  let serving;
-  const listening = new Promise((resolve, reject) => {
-    const onMessage = (message) => message.url && resolve(message.url);
-    serving = runVerb(module, 'serve', { url }, { need, onMessage });
-    serving.result.catch(reject);
-  });
-  const target = await listening;
-  let before;
-  let after;
-  const onMessage = ({ warm, over }) => {
-    if (warm) before = server.cpuSeconds();
-    if (over) after = server.cpuSeconds();
-    serving.tell(warm ? 'warm' : 'over');
-  };
   const { path = '', ...how } = posts;
-  const options = { url: target + path, connections: CONNECTIONS, warmUpSeconds: 2, seconds, ...how };
-  const loaded = await runVerb('harness/load.mjs', 'load', options, { onMessage }).result;
-  serving.tell('stop');
-  const { nodeCpu } = await serving.result;
-  await server.drop('round');
-  const { messages } = loaded;
-  return {
-    rate: messages / loaded.seconds,
-    nodeMicros: (nodeCpu / messages) * 1e6,
-    postgresMicros: after === undefined ? undefined : ((after - before) / messages) * 1e6,
-  };
+  const { loaded, cpuOver } = await whileServing(server, { module, need }, (target, _database, onMessage) => {
+    const options = { url: target + path, connections: CONNECTIONS, warmUpSeconds: 2, seconds, ...how };
+    return runVerb('harness/load.mjs', 'load', options, { onMessage }).result;
+  });
+  return { rate: loaded.messages / loaded.seconds, ...cpuOver(loaded.messages) };
 }

@@ -1,20 +1,16 @@
 import { runVerb } from '../harness/process.mjs';
 import { drainRounds, inTurn } from '../harness/rounds.mjs';
 import { say } from '../harness/say.mjs';
+import { listen, whileServing } from '../harness/serving.mjs';
 import { compare } from '../harness/verdict.mjs';
 
 const OUTBOX = 'contenders/sluice-outbox.mjs';
 
 /** One receiver for everybody, in a process of its own. */
 async function withReceiver(work) {
-  let receiving;
-  const listening = new Promise((resolve, reject) => {
-    const onMessage = ({ url }) => resolve(url);
-    receiving = runVerb('harness/receiver.mjs', 'receive', {}, { onMessage });
-    receiving.result.catch(reject);
-  });
+  const receiving = await listen('harness/receiver.mjs', 'receive', {});
   try {
-    return await work(await listening);
+    return await work(receiving.url);
   } finally {
     receiving.tell('stop');
     await receiving.result;
@@ -107,30 +103,13 @@ export const latency = {
 };
 
 async function ourLatency({ server }, seconds) {
-  const module = 'contenders/sluice.mjs';
-  const url = await server.create('round');
-  await runVerb(module, 'setup', { url }).result;
-  await server.settle();
-  let serving;
-  const listening = new Promise((resolve, reject) => {
-    const env = { ROLES: 'api,inbox,outbox', EGRESS_ALLOW: '127.0.0.0/8' };
-    serving = runVerb(
-      module,
-      'serve',
-      { url, env },
-      { onMessage: (message) => message.url && resolve(message.url) },
-    );
-    serving.result.catch(reject);
+  const env = { ROLES: 'api,inbox,outbox', EGRESS_ALLOW: '127.0.0.0/8' };
+  const sluice = { module: 'contenders/sluice.mjs', env };
+  const { loaded } = await whileServing(server, sluice, (target, database, onMessage) => {
+    const options = { service: new URL(target).origin, database, seconds };
+    return runVerb('harness/post-and-receive.mjs', 'postAndReceive', options, { onMessage }).result;
   });
-  const { origin } = new URL(await listening);
-  serving.tell('warm');
-  const options = { service: origin, database: url, seconds };
-  const measured = await runVerb('harness/post-and-receive.mjs', 'postAndReceive', options).result;
-  serving.tell('over');
-  serving.tell('stop');
-  await serving.result;
-  await server.drop('round');
-  return measured;
+  return loaded;
 }
 
 async function peerLatency({ server }, { module }, seconds) {

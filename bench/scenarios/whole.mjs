@@ -1,6 +1,7 @@
 import { runVerb } from '../harness/process.mjs';
 import { drainRounds } from '../harness/rounds.mjs';
 import { say } from '../harness/say.mjs';
+import { whileServing } from '../harness/serving.mjs';
 import { compare } from '../harness/verdict.mjs';
 import { serveAndLoad } from './ingest.mjs';
 
@@ -81,36 +82,14 @@ export const endToEnd = {
 };
 
 async function sustainOnce({ server }, seconds) {
-  const module = 'contenders/sluice.mjs';
-  const url = await server.create('round');
-  await runVerb(module, 'setup', { url }).result;
-  await server.settle();
-  let serving;
-  const listening = new Promise((resolve, reject) => {
-    const env = { ROLES: 'api,inbox,outbox,upkeep', EGRESS_ALLOW: '127.0.0.0/8' };
-    const onMessage = (message) => message.url && resolve(message.url);
-    serving = runVerb(module, 'serve', { url, env }, { onMessage });
-    serving.result.catch(reject);
+  const env = { ROLES: 'api,inbox,outbox,upkeep', EGRESS_ALLOW: '127.0.0.0/8' };
+  const sluice = { module: 'contenders/sluice.mjs', env };
+  const { loaded: thirds, cpuOver } = await whileServing(server, sluice, (target, database, onMessage) => {
+    const options = { service: new URL(target).origin, database, seconds };
+    return runVerb('harness/sustain.mjs', 'sustain', options, { onMessage }).result;
   });
-  const { origin } = new URL(await listening);
-  let before;
-  let after;
-  const onMessage = ({ warm }) => {
-    if (warm) before = server.cpuSeconds();
-    else after = server.cpuSeconds();
-    serving.tell(warm ? 'warm' : 'over');
-  };
-  const options = { service: origin, database: url, seconds };
-  const thirds = await runVerb('harness/sustain.mjs', 'sustain', options, { onMessage }).result;
-  serving.tell('stop');
-  const { nodeCpu } = await serving.result;
-  await server.drop('round');
-  const messages = thirds.reduce((sum, third) => sum + third.messages, 0);
   // The CPU is that of the whole run: it is not told apart by thirds.
-  const cpu = {
-    nodeMicros: (nodeCpu / messages) * 1e6,
-    postgresMicros: after === undefined ? undefined : ((after - before) / messages) * 1e6,
-  };
+  const cpu = cpuOver(thirds.reduce((sum, third) => sum + third.messages, 0));
   return thirds.map((third) => ({ ...third, ...cpu }));
 }
 

@@ -24,7 +24,7 @@ const DEFAULT_URL = 'http://127.0.0.1:3000';
 /** `sluice <command> …`: answers with the exit code. */
 export async function runCli(given: readonly string[], surroundings: Surroundings): Promise<number> {
   const { environment, stopping, terminal } = surroundings;
-  const commands = [send(surroundings), status, deadLetters, replay, schedules, listen, doctor];
+  const commands = [sendFrom(surroundings.stdin), status, deadLetters, replay, schedules, listen, doctor];
   const output = new Output(terminal, given.includes('--json'));
   try {
     const [name, ...rest] = given;
@@ -50,10 +50,6 @@ export async function runCli(given: readonly string[], surroundings: Surrounding
     output.fault(error.message, error.problem);
     return error.exitCode;
   }
-}
-
-function send({ stdin }: Surroundings): Command {
-  return sendFrom(stdin);
 }
 
 function urlOf(text = DEFAULT_URL): string {

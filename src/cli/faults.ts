@@ -5,7 +5,7 @@ export const EXIT = {
   refused: 1,
   /** The command was not understood. */
   usage: 2,
-  /** The service, or the database, cannot be reached. */
+  /** The service cannot be reached, or the port of a receiver cannot be had. */
   unreachable: 3,
 } as const;
 

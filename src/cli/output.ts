@@ -19,10 +19,6 @@ export class Output {
     readonly json: boolean,
   ) {}
 
-  get watched(): boolean {
-    return this.terminal.watched;
-  }
-
   /** The answer of the command: as JSON, or as what a person reads. */
   answer(value: unknown, shown: () => string): void {
     this.terminal.write(this.json ? `${JSON.stringify(value)}\n` : shown());

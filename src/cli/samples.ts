@@ -44,7 +44,7 @@ function labelsOf(text: string): Labels {
   return Object.fromEntries(
     [...text.matchAll(LABEL)].map(([, name, value]) => [
       name,
-      value!.replaceAll('\\n', '\n').replaceAll('\\"', '"').replaceAll('\\\\', '\\'),
+      value!.replaceAll(/\\(.)/g, (_, escaped) => (escaped === 'n' ? '\n' : escaped)),
     ]),
   );
 }

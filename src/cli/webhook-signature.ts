@@ -5,7 +5,7 @@ const TOLERANCE_SECONDS = 5 * 60;
 
 export type Verdict = 'verified' | 'forged' | 'too old' | 'not signed';
 
-/** The keys of secrets as Standard Webhooks writes them; undefined where one is not. */
+/** The key in a secret as Standard Webhooks writes it; undefined: it is none. */
 export function signingKey(secret: string): Buffer | undefined {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
   return secret.startsWith(PREFIX) && key.length > 0 ? key : undefined;

@@ -272,6 +272,38 @@ describe('a connection that broke', () => {
   });
 });
 
+describe('a pool that was closed', () => {
+  it('has no connection left, the engine and TypeORM alike', async () => {
+    const readers = await new DataSource(dataSourceOptions(server.url, DEFAULTS, [])).initialize();
+    const { master } = readers.driver as unknown as { master: Pool };
+    let ended = 0;
+    for (const pool of [database.pool, master]) {
+      const clients = await Promise.all([pool.connect(), pool.connect(), pool.connect()]);
+      for (const client of clients) client.once('end', () => (ended += 1)).release();
+    }
+
+    await database.close();
+    expect(ended).toBe(3);
+    await readers.destroy();
+    expect(ended).toBe(6);
+    database = open();
+  });
+
+  it('did not wait for a connection that was given up and does not answer', async () => {
+    const client = await database.pool.connect();
+    let ended = false;
+    client.once('end', () => (ended = true));
+    proxy.blackHole();
+    client.query('SELECT 1').catch(ignore);
+    client.release(true);
+
+    await database.close();
+    expect(ended).toBe(false);
+    proxy.breakHoles();
+    database = open();
+  });
+});
+
 describe('every connection', () => {
   const SHOW = `
     SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock,

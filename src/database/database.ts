@@ -5,6 +5,7 @@ import type { Settings } from '../config/settings.ts';
 import { beginStatement, connectionOptions } from './connection.ts';
 import { codeOf } from './faults.ts';
 import { keptName } from './kept.ts';
+import { PatientPool } from './patient-pool.ts';
 import { Transaction } from './transaction.ts';
 
 /**
@@ -26,7 +27,7 @@ export class Database {
     private readonly dataSource: DataSource | undefined,
     onIdleError: (error: Error) => void,
   ) {
-    this.pool = new pg.Pool(connectionOptions(url, settings, 'sluice engine'));
+    this.pool = new PatientPool(connectionOptions(url, settings, 'sluice engine'));
     this.pool.on('error', onIdleError);
     this.begin = beginStatement(settings);
     this.mayName = settings.databasePooler === 'none';
@@ -98,6 +99,7 @@ export class Database {
     });
   }
 
+  /** Resolves when every connection of the pool is closed. */
   async close(): Promise<void> {
     await this.pool.end();
   }

@@ -6,9 +6,26 @@ export class DatabaseUnusableError extends Error {}
 
 /** Reaches the server once and refuses what would break a promise later. Answers with the server's version. */
 export async function checkServer(url: string, timeoutMs: number): Promise<string> {
+  return lookAtServer(url, 'sluice check', timeoutMs, async (client) => {
+    const { rows } = await client.query(
+      `SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int / 10000 AS major,
+              current_setting('synchronous_commit') AS durability, current_setting('server_encoding') AS encoding`,
+    );
+    refuseUnusable(rows[0]);
+    return rows[0].version;
+  });
+}
+
+/** One connection for one look at a server that may not be there, or not answer. */
+export async function lookAtServer<Found>(
+  url: string,
+  name: string,
+  timeoutMs: number,
+  look: (client: pg.Client) => Promise<Found>,
+): Promise<Found> {
   const client = new pg.Client({
     connectionString: url,
-    application_name: 'sluice check',
+    application_name: name,
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs,
   });
@@ -22,12 +39,7 @@ export async function checkServer(url: string, timeoutMs: number): Promise<strin
     );
   }
   try {
-    const { rows } = await client.query(
-      `SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int / 10000 AS major,
-              current_setting('synchronous_commit') AS durability, current_setting('server_encoding') AS encoding`,
-    );
-    refuseUnusable(rows[0]);
-    return rows[0].version;
+    return await look(client);
   } finally {
     await client.end();
   }

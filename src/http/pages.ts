@@ -1,3 +1,5 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiQuery } from '@nestjs/swagger';
 import { Problem } from './problems.ts';
 
 export interface Page<T> {
@@ -12,6 +14,14 @@ export interface PageRequest<Cursor> {
 }
 
 const LARGEST_PAGE = 500;
+
+/** What a route that answers with pages takes. */
+export function ApiPage(): MethodDecorator {
+  return applyDecorators(
+    ApiQuery({ name: 'cursor', required: false }),
+    ApiQuery({ name: 'limit', required: false }),
+  );
+}
 
 /** `?limit=50&cursor=…`; a cursor is opaque to callers, and one that we did not make is refused. */
 export function pageRequest<Cursor>(

@@ -64,6 +64,12 @@ export class Problem extends Error {
   }
 }
 
+/** A body with faults in it, each of them named. */
+export function faultyFields(errors: readonly FieldFault[]): Problem {
+  const detail = errors.map((fault) => `${fault.pointer || 'The body'} ${fault.detail}`).join('; ');
+  return new Problem('invalid', detail, { errors });
+}
+
 export function problemType(name: ProblemName): string {
   return `urn:sluice:problems/${name}`;
 }

@@ -2,7 +2,7 @@ import type { PipeTransform, Type } from '@nestjs/common';
 import { plainToInstance } from 'class-transformer';
 import { type ValidationError, validate } from 'class-validator';
 import { pointerTo } from './pointer.ts';
-import { type FieldFault, Problem } from './problems.ts';
+import { type FieldFault, faultyFields, Problem } from './problems.ts';
 
 /** More than any list or object of ours may have; what is beyond was too much for any rule anyway. */
 const MOST_LOOKED_AT = 1_000;
@@ -29,9 +29,7 @@ export async function validated<T extends object>(type: Type<T>, value: unknown)
   });
   errors.push(...faults.flatMap((fault) => fieldFaults(fault, '')));
   if (errors.length === 0) return instance;
-  const shown = errors.slice(0, MOST_FAULTS);
-  const detail = shown.map((fault) => `${fault.pointer || 'body'} ${fault.detail}`).join('; ');
-  throw new Problem('invalid', detail, { errors: shown });
+  throw faultyFields(errors.slice(0, MOST_FAULTS));
 }
 
 /**

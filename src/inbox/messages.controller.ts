@@ -11,7 +11,7 @@ import {
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../http/access.ts';
-import { pageOf, pageRequest } from '../http/pages.ts';
+import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
 import { FanOut } from '../outbox/fan-out.ts';
@@ -115,8 +115,7 @@ export class MessagesController {
   @ApiQuery({ name: 'type', required: false })
   @ApiQuery({ name: 'key', required: false })
   @ApiQuery({ name: 'since', required: false, description: 'Received at or after; RFC 3339.' })
-  @ApiQuery({ name: 'limit', required: false })
-  @ApiQuery({ name: 'cursor', required: false })
+  @ApiPage()
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['status', 'type', 'key', 'since', 'limit', 'cursor']);
     const page = pageRequest(query, (value): value is number => Number.isSafeInteger(value));

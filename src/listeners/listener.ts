@@ -34,5 +34,4 @@ export type ListenerState = 'active' | 'paused' | 'disabled';
 /** Lanes of one listener, and of the number space between two listeners. */
 export const MOST_LISTENER_LANES = 256;
 
-export const LISTENER_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
-export const LISTENER_NAME_FORM = '1 to 63 letters, digits, ".", "_" or "-", the first a letter or a digit';
+export { NAME as LISTENER_NAME, NAME_FORM as LISTENER_NAME_FORM } from '../http/names.ts';

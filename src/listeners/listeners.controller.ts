@@ -1,25 +1,17 @@
 import { Body, Controller, Delete, Get, HttpCode, Inject, Param, Post, Put, Req, Res } from '@nestjs/common';
-import {
-  ApiBody,
-  ApiOperation,
-  ApiParam,
-  ApiPropertyOptional,
-  ApiQuery,
-  ApiResponse,
-  ApiTags,
-} from '@nestjs/swagger';
+import { ApiBody, ApiOperation, ApiParam, ApiPropertyOptional, ApiResponse, ApiTags } from '@nestjs/swagger';
 import { IsString, Length } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { Allow, permits } from '../http/access.ts';
-import { pageOf, pageRequest } from '../http/pages.ts';
-import { Problem } from '../http/problems.ts';
+import { isName, NAME_FORM, refuseBadName } from '../http/names.ts';
+import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
+import { faultyFields, Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
 import { validated } from '../http/valid-body.ts';
 import { EgressGuard } from '../outbox/sending/egress-guard.ts';
 import { checkDefinition } from './check-definition.ts';
 import { Optional } from './definition-rules.ts';
-import { LISTENER_NAME, LISTENER_NAME_FORM } from './listener.ts';
 import { ListenerChanges, noListener } from './listener-changes.ts';
 import { ListenerDefinition } from './listener-definition.ts';
 import { listenerView } from './listener-view.ts';
@@ -53,7 +45,7 @@ export class ListenersController {
   @ApiOperation({
     summary: 'Create a listener (201; the answer shows its secret, once) or replace its definition (200).',
   })
-  @ApiParam({ name: 'name', example: 'billing', description: LISTENER_NAME_FORM })
+  @ApiParam({ name: 'name', example: 'billing', description: NAME_FORM })
   @ApiBody({ type: ListenerDefinition })
   @ApiResponse({ status: 201, description: 'Created, or brought back; `secret` signs its deliveries.' })
   @ApiResponse({ status: 200, description: 'Replaced; its secret and its state stay.' })
@@ -67,19 +59,17 @@ export class ListenersController {
   ) {
     const definition = await this.checked(name, body);
     const { row, secret } = await this.changes.put(name, definition, request.caller.name);
-    void reply.code(secret ? 201 : 200);
-    if (secret) void reply.header('location', `/v1/listeners/${name}`);
+    if (secret) void reply.code(201).header('location', `/v1/listeners/${name}`);
     return { ...(await this.view(row, request)), ...(secret ? { secret } : {}) };
   }
 
   @Get()
   @Allow('read')
   @ApiOperation({ summary: 'All listeners, by name.' })
-  @ApiQuery({ name: 'limit', required: false })
-  @ApiQuery({ name: 'cursor', required: false })
+  @ApiPage()
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['limit', 'cursor']);
-    const page = pageRequest(query, (value): value is string => typeof value === 'string' && isName(value));
+    const page = pageRequest(query, isName);
     const rows = await this.store.page(page.after, page.limit + 1);
     const { items, next } = pageOf(
       rows,
@@ -146,14 +136,13 @@ export class ListenersController {
   }
 
   private async checked(name: string, body: unknown): Promise<ListenerDefinition> {
-    if (!isName(name)) throw new Problem('invalid', `The name must be ${LISTENER_NAME_FORM}.`);
+    refuseBadName(name);
     const checked = await checkDefinition(body, {
       urlRefusal: (url) => this.refusalOf(url),
       leaseMs: this.settings.outboxLease,
     });
     if (checked.kind === 'valid') return checked.definition;
-    const detail = checked.faults.map((fault) => `${fault.pointer || 'The body'} ${fault.detail}`).join('; ');
-    throw new Problem('invalid', detail, { errors: checked.faults });
+    throw faultyFields(checked.faults);
   }
 
   private async refusalOf(url: string): Promise<string | undefined> {
@@ -173,11 +162,6 @@ export class ListenersController {
   }
 }
 
-function isName(name: string): boolean {
-  return LISTENER_NAME.test(name);
-}
-
-/** What cannot be a name is none that exists; PostgreSQL would not even take a NUL. */
 function existingName(name: string): string {
   if (!isName(name)) throw noListener();
   return name;

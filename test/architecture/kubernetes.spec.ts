@@ -118,6 +118,16 @@ describe('the manifests', () => {
     }
   });
 
+  it('let out to receivers whoever sends to them: workers deliver, the api pings', () => {
+    const policy = of('NetworkPolicy').find(({ metadata }) => metadata.name === 'sluice-webhooks')!;
+    const [{ key, operator, values }] = policy.spec.podSelector.matchExpressions;
+    expect(operator).toBe('In');
+    const senders = deployments.filter((one) => /\b(api|outbox)\b/.test(environmentOf(one).ROLES!));
+    const labels = senders.map(({ spec }) => spec.template.metadata.labels as Labels);
+    expect(labels.map((one) => one[key]).sort()).toEqual(values);
+    expect(labels.every((one) => matches(policy.spec.podSelector.matchLabels, one))).toBe(true);
+  });
+
   it('select pods that exist, by labels they have', () => {
     const pods = [...deployments, job].map(({ spec }) => spec.template.metadata.labels as Labels);
     const selectors: Labels[] = [

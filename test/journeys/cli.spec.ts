@@ -51,6 +51,11 @@ describe('sluice', () => {
       [['sned'], 2, 'there is no command "sned"'],
       [['send', 't', '1', '--kee', 'k'], 2, "Unknown option '--kee'"],
       [['send', 't', 'text'], 2, 'the payload is not JSON'],
+      [
+        ['schedules', 'put', 'n', '--cron', '* * * * *', '--type', 't', '--payload', '1,"key":"k"'],
+        2,
+        'the payload is not JSON',
+      ],
       [['send', 't', '@/no/such/file'], 2, 'cannot read /no/such/file'],
       [['dead-letters'], 2, 'say what to do'],
       [['dead-letters', 'revive'], 2, 'an id, a filter, or --all'],
@@ -150,6 +155,7 @@ describe('sluice status', () => {
     const json = await until(waiting);
     expect(json).toMatchObject({ ready: true, alive: true, inbox: { ready: 0, deadLetters: 0 } });
     const { code, out } = await sluice(['status', '--once']);
+    expect(out).toMatch(/since it started: \d+ accepted, \d+ processed, \d+ delivered/);
     expect(code).toBe(0);
     expect(out).toMatch(/^shown +paused +2 +0 +\d+s +0$/m);
 
@@ -274,7 +280,12 @@ describe('sluice doctor', () => {
       SLUICE_URL: 'http://127.0.0.1:2',
     });
     expect(code).toBe(1);
-    expect(json.findings.filter((one: { verdict: string }) => one.verdict === 'fault')).toHaveLength(2);
+    const faults = json.findings.filter((one: { verdict: string }) => one.verdict === 'fault');
+    expect(faults).toHaveLength(2);
+    expect(faults[0]).toMatchObject({
+      check: 'database',
+      found: expect.stringMatching(/^cannot reach PostgreSQL at 127\.0\.0\.1:1 \(.*\); check DATABASE_URL/),
+    });
   });
 });
 

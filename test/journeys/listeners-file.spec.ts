@@ -2,12 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { SettingsError } from '../../src/config/settings.ts';
+import { describe, expect, it } from '@jest/globals';
 import { readListenersFile } from '../../src/listeners/file/read-listeners-file.ts';
 import { Listeners } from '../../src/listeners/listeners.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import type { TestApp } from '../support/app.ts';
+import { replicasPerTest } from '../support/replicas-per-test.ts';
 
 const FOLDER = mkdtempSync(join(tmpdir(), 'sluice-file-'));
 const FILE = join(FOLDER, 'listeners.yaml');
@@ -16,18 +15,7 @@ const OTHER_SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 const KEY = `k1=${randomBytes(32).toString('base64')}`;
 const API_MADE = { types: ['a'], url: 'https://1.1.1.1/api' };
 
-let database: TestDatabase;
-const replicas: TestApp[] = [];
-
-beforeAll(async () => {
-  database = await createDatabase();
-});
-afterEach(async () => {
-  await Promise.all(replicas.splice(0).map((replica) => replica.close()));
-  await database.query('DELETE FROM listener');
-  await database.query('DELETE FROM audit');
-});
-afterAll(() => database.drop());
+const { start, stop, refusal, query } = replicasPerTest({ ROLES: 'api', SECRETS_KEYS: KEY });
 
 /** A replica that starts with this file. */
 async function startWith(yaml: string, environment: Record<string, string> = {}): Promise<TestApp> {
@@ -35,20 +23,11 @@ async function startWith(yaml: string, environment: Record<string, string> = {})
   return start({ LISTENERS_FILE: FILE, ...environment });
 }
 
-async function start(environment: Record<string, string>): Promise<TestApp> {
-  const replica = await startApp(database, { ROLES: 'api', SECRETS_KEYS: KEY, ...environment });
-  replicas.push(replica);
-  return replica;
-}
-
 /** Why a replica does not start with this file. */
 async function faultsOf(yaml: string, environment: Record<string, string> = {}): Promise<string[]> {
-  const error = await startWith(yaml, environment).then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(SettingsError);
-  return (error as Error).message.split('\n').map((line) => line.replace(FOLDER, ''));
+  writeFileSync(FILE, yaml);
+  const message = await refusal({ LISTENERS_FILE: FILE, ...environment });
+  return message.split('\n').map((line) => line.replace(FOLDER, ''));
 }
 
 const entry = (name: string, more = '') =>
@@ -57,7 +36,7 @@ const listeners = (replica: TestApp) => replica.app.nest.get(Listeners).all();
 const names = (replica: TestApp) => listeners(replica).map(({ name }) => name);
 const known = (replica: TestApp, name: string) => listeners(replica).find((one) => one.name === name);
 const rows = () =>
-  database.query<{ name: string; number: number; revision: string; origin: string; deleted: boolean }>(
+  query<{ name: string; number: number; revision: string; origin: string; deleted: boolean }>(
     'SELECT name, number, revision, origin, deleted_at IS NOT NULL AS deleted FROM listener ORDER BY name',
   );
 
@@ -113,7 +92,7 @@ describe('LISTENERS_FILE', () => {
     const ten = await Promise.all(Array.from({ length: 10 }, () => start(environment)));
     for (const replica of ten) expect(names(replica)).toEqual(['a', 'b', 'c']);
     expect((await rows()).map(({ revision }) => Number(revision))).toEqual([1, 2, 3]);
-    expect(await database.query('SELECT target FROM audit')).toHaveLength(3);
+    expect(await query('SELECT target FROM audit')).toHaveLength(3);
     expect(new Set(ten.map((replica) => known(replica, 'a')?.secrets[0])).size).toBe(1);
   });
 
@@ -290,8 +269,7 @@ describe('a LISTENERS_FILE with faults', () => {
       ),
     ]);
     expect(await rows()).toEqual(before);
-    await first.close();
-    replicas.splice(replicas.indexOf(first), 1);
+    await stop(first);
     const given = `listeners:\n${entry('sealed', `    secret: ${SECRET}\n`)}`;
     expect(known(await startWith(given, { SECRETS_KEYS: other }), 'sealed')?.secrets).toEqual([SECRET]);
   });

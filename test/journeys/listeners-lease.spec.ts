@@ -1,43 +1,18 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { loadSettings, SettingsError } from '../../src/config/settings.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { describe, expect, it } from '@jest/globals';
+import { loadSettings } from '../../src/config/settings.ts';
+import type { TestApp } from '../support/app.ts';
+import { replicasPerTest } from '../support/replicas-per-test.ts';
 
 const DEFINITION = { types: ['a'], url: 'https://1.1.1.1/' };
 const SECRETS_KEYS = `k1=${'A'.repeat(43)}=`;
 
-let database: TestDatabase;
-const replicas: TestApp[] = [];
-
-beforeAll(async () => {
-  database = await createDatabase();
-});
-afterEach(async () => {
-  await Promise.all(replicas.splice(0).map((replica) => replica.close()));
-  await database.query('DELETE FROM listener');
-});
-afterAll(() => database.drop());
-
-async function start(environment: Record<string, string>): Promise<TestApp> {
-  const replica = await startApp(database, { ROLES: 'api', SECRETS_KEYS, ...environment });
-  replicas.push(replica);
-  return replica;
-}
+const { start, refusal, query } = replicasPerTest({ ROLES: 'api', SECRETS_KEYS });
 
 const put = (replica: TestApp, name: string, timeout: string) =>
   replica.call('PUT', `/v1/listeners/${name}`, { body: { ...DEFINITION, timeout } });
-
-async function refusal(environment: Record<string, string>): Promise<string> {
-  const error = await start(environment).then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(SettingsError);
-  return (error as Error).message;
-}
 
 /** While a call is under way its lane must not become somebody else's, or a delivery is sent twice at once. */
 describe('OUTBOX_LEASE is at least 10 s longer than any call', () => {
@@ -70,7 +45,7 @@ describe('OUTBOX_LEASE is at least 10 s longer than any call', () => {
     expect(await refusal({ LISTENERS_FILE: file, OUTBOX_LEASE: '35s' })).toBe(
       `${file}:9: listeners[1].timeout must be at most 25s with this OUTBOX_LEASE (35s)`,
     );
-    expect(await database.query('SELECT FROM listener')).toEqual([]);
+    expect(await query('SELECT FROM listener')).toEqual([]);
   });
 
   it('a start with a lease too short for listeners there are is refused in one line that names both', async () => {

@@ -2,34 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Listeners } from '../../src/listeners/listeners.ts';
 import { ConfidentialBox } from '../../src/listeners/secrets/confidential.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import type { TestApp } from '../support/app.ts';
+import { replicasPerTest } from '../support/replicas-per-test.ts';
 import { until } from '../support/until.ts';
 
 const K1 = `k1=${randomBytes(32).toString('base64')}`;
 const K2 = `k2=${randomBytes(32).toString('base64')}`;
 const BODY = { types: ['a'], url: 'https://1.1.1.1/hook', headers: { 'X-Token': 'canary-of-a-token' } };
 
-let database: TestDatabase;
-const replicas: TestApp[] = [];
-
-beforeAll(async () => {
-  database = await createDatabase();
-});
-afterEach(async () => {
-  await Promise.all(replicas.splice(0).map((replica) => replica.close()));
-  await database.query('DELETE FROM listener');
-});
-afterAll(() => database.drop());
-
-async function start(environment: Record<string, string>): Promise<TestApp> {
-  const replica = await startApp(database, { ROLES: 'api', DATA_DIRECTORY: '/nowhere', ...environment });
-  replicas.push(replica);
-  return replica;
-}
+const { start, stop, query } = replicasPerTest({ ROLES: 'api', DATA_DIRECTORY: '/nowhere' });
 
 const put = async (replica: TestApp, name: string) =>
   (await replica.call('PUT', `/v1/listeners/${name}`, { body: BODY })).body.secret as string;
@@ -39,7 +23,7 @@ const known = (replica: TestApp, name: string) =>
     .all()
     .find((listener) => listener.name === name);
 const sealedWith = async () =>
-  (await database.query<{ key: string }>(`SELECT split_part(sealed, ':', 2) AS key FROM listener`)).map(
+  (await query<{ key: string }>(`SELECT split_part(sealed, ':', 2) AS key FROM listener`)).map(
     ({ key }) => key,
   );
 
@@ -48,7 +32,7 @@ describe('secrets in the database', () => {
     const replica = await start({ SECRETS_KEYS: K1 });
     const first = await put(replica, 'sealed');
     const { secret: second } = (await replica.call('POST', '/v1/listeners/sealed/rotate-secret')).body;
-    const rows = await database.query<{ whole: string }>('SELECT listener::text AS whole FROM listener');
+    const rows = await query<{ whole: string }>('SELECT listener::text AS whole FROM listener');
     const whole = rows.map((row) => row.whole).join();
     for (const secret of [first, second, 'canary-of-a-token', K1.slice(3)]) {
       const plain = Buffer.from(secret.replace('whsec_', ''), 'base64');
@@ -63,7 +47,7 @@ describe('secrets in the database', () => {
     const replica = await start({ SECRETS_KEYS: K1 });
     await put(replica, 'victim');
     await put(replica, 'thief');
-    await database.query(
+    await query(
       `UPDATE listener SET sealed = (SELECT sealed FROM listener WHERE name = 'thief'), revision = revision + 10
        WHERE name = 'victim'`,
     );
@@ -98,7 +82,7 @@ describe('secrets in the database', () => {
     const box = replica.app.nest.get(ConfidentialBox);
     const soon = new Date(Date.now() + 1_500).toISOString();
     const secrets = [{ secret: 'whsec_new' }, { secret: 'whsec_old', until: soon }];
-    await database.query(`UPDATE listener SET revision = revision + 1, sealed = $1 WHERE name = 'expiring'`, [
+    await query(`UPDATE listener SET revision = revision + 1, sealed = $1 WHERE name = 'expiring'`, [
       await box.seal('expiring', { secrets, headers: {} }),
     ]);
     await until(() => known(replica, 'expiring')?.secrets.length === 2, 2_000);
@@ -114,8 +98,7 @@ describe('master keys', () => {
     const prepared = await start({ SECRETS_KEYS: `${K1},${K2}` });
     expect(known(prepared, 'steady')?.secrets).toEqual([secret]);
     expect(await sealedWith()).toEqual(['k1']);
-    await before.close();
-    replicas.splice(replicas.indexOf(before), 1);
+    await stop(before);
 
     const rotating = await start({ SECRETS_KEYS: `${K2},${K1}`, ROLES: 'api,upkeep' });
     await until(async () => (await sealedWith())[0] === 'k2');

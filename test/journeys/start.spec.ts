@@ -10,13 +10,14 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { isPostgresOn, processIdentity } from '../../src/database/embedded/process-table.ts';
 import { type BuiltService, build, ROOT, type RunOptions, run } from '../support/built-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { notTried } from '../support/not-tried.ts';
 import { until } from '../support/until.ts';
 
 const NOBODY = 65_534;
@@ -109,7 +110,8 @@ describe('a start that cannot be', () => {
   it('names the folder that cannot be written', async () => {
     const locked = join(room, 'locked');
     mkdirSync(locked, { mode: 0o555 });
-    if (isRoot && !canReachUs(NOBODY)) return;
+    if (isRoot && !canReachUs(NOBODY))
+      return notTried('names the folder that cannot be written', 'others than root cannot read this clone');
 
     const line = await refusal({ DATA_DIRECTORY: join(locked, 'data') }, isRoot ? { uid: NOBODY } : {});
     expect(line).toMatch(
@@ -169,14 +171,7 @@ describe('a running service', () => {
 
   it('ends at once when it is told to stop a second time', async () => {
     const service = started({ DATABASE_URL: database.url, DRAIN_TIMEOUT: '10m' });
-    const { port } = new URL(await service.url());
-    const socket = connect(Number(port), '127.0.0.1')
-      .setEncoding('utf8')
-      .on('error', () => undefined);
-    socket.write(
-      'POST /v1/api-keys HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n',
-    );
-    await once(socket, 'data');
+    const socket = await withoutItsBody(await service.url());
     service.child.kill('SIGINT');
     await service.line(/service\.draining/);
     service.child.kill('SIGINT');
@@ -187,14 +182,7 @@ describe('a running service', () => {
 
   it('ends with 1 when a drain takes too long', async () => {
     const service = started({ DATABASE_URL: database.url, DRAIN_TIMEOUT: '1s' });
-    const { port } = new URL(await service.url());
-    const socket = connect(Number(port), '127.0.0.1')
-      .setEncoding('utf8')
-      .on('error', () => undefined);
-    socket.write(
-      'POST /v1/api-keys HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n',
-    );
-    await once(socket, 'data');
+    const socket = await withoutItsBody(await service.url());
     service.child.kill('SIGTERM');
 
     expect(await service.exit()).toBe(1);
@@ -214,6 +202,7 @@ describe('the embedded database', () => {
     first.child.kill('SIGTERM');
     expect(await first.exit()).toBe(0);
     expect(await isAlive(postmaster)).toBe(false);
+    expect(eventsAfterStop(first)).toEqual(['service.draining', 'service.stopped']);
 
     const second = started(settings);
     await keep(await second.url(), 'second');
@@ -246,6 +235,11 @@ async function refusal(settings: Record<string, string>, options: RunOptions = {
   expect(await service.exit()).toBe(1);
   expect(service.output()).not.toContain('serving');
   return service.errors();
+}
+
+function eventsAfterStop(service: BuiltService): string[] {
+  const events = [...service.output().matchAll(/"event":"([^"]+)"/g)].map(([, event]) => event!);
+  return events.slice(events.indexOf('service.draining'));
 }
 
 async function keep(url: string, name: string): Promise<void> {
@@ -281,6 +275,14 @@ async function isAlive(pid: number): Promise<boolean> {
 /** A clone in root's own folder is out of everybody else's reach. */
 function canReachUs(uid: number): boolean {
   return spawnSync('test', ['-r', join(ROOT, 'dist/src/main.js')], { uid, gid: uid }).status === 0;
+}
+
+/** A request that is under way and stays so: its body never comes. */
+async function withoutItsBody(url: string): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
+  socket.write('POST /v1/api-keys HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n');
+  await once(socket, 'data');
+  return socket;
 }
 
 /** Nobody listens there any more. */

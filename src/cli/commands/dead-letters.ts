@@ -110,15 +110,13 @@ async function one(action: 'revive' | 'discard', id: string, args: Arguments, { 
     throw usageFault('give an id or a filter, not both');
   const path = `${PATH}/${encodeURIComponent(id)}`;
   const query = { stage: args.text('stage') };
-  const reason = args.text('reason');
   if (args.flag('dry-run')) {
     const { body } = await api.get(path, query);
     output.answer({ matched: 1, id: body.id, dryRun: true }, () => '1 is meant\n');
     return EXIT.ok;
   }
-  if (action === 'revive')
-    await api.call('POST', `${path}/revive`, { query, body: reason ? { reason } : {} });
-  else await api.call('DELETE', path, { query: { ...query, reason } });
+  if (action === 'revive') await api.call('POST', `${path}/revive`, { query, body: reasonOf(args) });
+  else await api.call('DELETE', path, { query: { ...query, ...reasonOf(args) } });
   output.answer({ id, action }, () => `${id} ${action === 'revive' ? 'runs again' : 'is discarded'}\n`);
   return EXIT.ok;
 }

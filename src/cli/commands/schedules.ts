@@ -1,6 +1,7 @@
 import { type Arguments, actionOf, type Command, type Context } from '../command.ts';
 import { EXIT, usageFault } from '../faults.ts';
 import { table } from '../output.ts';
+import { bodyWithPayload } from '../payload.ts';
 
 const ACTIONS = ['list', 'put', 'pause', 'resume', 'delete'] as const;
 const PATH = '/v1/schedules';
@@ -74,12 +75,10 @@ function shown(items: readonly Schedule[]): string {
   ]);
 }
 
-/** The payload goes as the text it is. */
 function bodyOf(args: Arguments): string {
   const cron = args.text('cron');
   const type = args.text('type');
   if (cron === undefined || type === undefined) throw usageFault('--cron and --type are needed');
-  const payload = args.text('payload') ?? 'null';
   const rest = {
     cron,
     type,
@@ -87,5 +86,5 @@ function bodyOf(args: Arguments): string {
     key: args.text('key'),
     onMissed: args.text('on-missed'),
   };
-  return `${JSON.stringify(rest).slice(0, -1)},"payload":${payload}}`;
+  return bodyWithPayload(rest, args.text('payload') ?? 'null');
 }

@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Api } from '../api.ts';
 import type { Arguments, Command } from '../command.ts';
 import { EXIT, usageFault } from '../faults.ts';
+import { bodyWithPayload } from '../payload.ts';
 
 const RETRIES = 5;
 const LOOK_EVERY_MS = 100;
@@ -49,7 +50,6 @@ export function sendFrom(stdin: Readable): Command {
   };
 }
 
-/** The payload goes as the text it is: read and written again, a large number would be another one. */
 function bodyOf(args: Arguments, type: string, payload: string): string {
   const rest = {
     type,
@@ -59,18 +59,12 @@ function bodyOf(args: Arguments, type: string, payload: string): string {
     dueAt: args.text('due'),
     expiresAt: args.text('expires'),
   };
-  return `${JSON.stringify(rest).slice(0, -1)},"payload":${payload}}`;
+  return bodyWithPayload(rest, payload);
 }
 
 async function payloadOf(given: string, stdin: Readable): Promise<string> {
-  const text =
-    given === '-' ? await textOf(stdin) : given.startsWith('@') ? await fileOf(given.slice(1)) : given;
-  try {
-    JSON.parse(text);
-    return text;
-  } catch (error) {
-    throw usageFault(`the payload is not JSON (${(error as Error).message}); a text needs quotes: '"text"'`);
-  }
+  if (given === '-') return textOf(stdin);
+  return given.startsWith('@') ? fileOf(given.slice(1)) : given;
 }
 
 async function fileOf(path: string): Promise<string> {

@@ -140,7 +140,10 @@ function shown(now: Status, before: Status | undefined): string {
 
 /** A replica that started anew begins to count anew. */
 function rates(now: Status, before: Status | undefined): string {
-  if (!before || before.counts.accepted > now.counts.accepted) return 'this replica: counting …';
+  if (!before || before.counts.accepted > now.counts.accepted) {
+    const { accepted, processed, delivered } = now.counts;
+    return `this replica, since it started: ${accepted} accepted, ${processed} processed, ${delivered} delivered`;
+  }
   const seconds = (Date.parse(now.at) - Date.parse(before.at)) / 1_000;
   const rate = (of: keyof Status['counts']) => ((now.counts[of] - before.counts[of]) / seconds).toFixed(1);
   return `this replica: ${rate('accepted')}/s accepted, ${rate('processed')}/s processed, ${rate('delivered')}/s delivered`;

@@ -1,7 +1,7 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { loadSettings } from '../../config/settings.ts';
 import { pendingMigrations } from '../../database/migrate.ts';
-import { refuseUnusable } from '../../database/server-check.ts';
+import { DatabaseUnusableError, lookAtServer, refuseUnusable } from '../../database/server-check.ts';
 import { clockFinding } from './clock-finding.ts';
 import { DOCTOR_LOOK } from './doctor.sql.ts';
 import { type Finding, fault, ok, warning } from './finding.ts';
@@ -28,35 +28,26 @@ const LONG_TRANSACTION_SECONDS = 300;
 
 /** The server as replicas would find it. */
 export async function checkDatabase(url: string): Promise<readonly Finding[]> {
-  const client = new pg.Client({
-    connectionString: url,
-    application_name: 'sluice doctor',
-    connectionTimeoutMillis: TIMEOUT_MS,
-    query_timeout: TIMEOUT_MS,
-  });
   try {
-    await client.connect();
+    return await lookAtServer(url, 'sluice doctor', TIMEOUT_MS, (client) => findings(client, url));
   } catch (error) {
-    const reason = (error as Error).message || (error as { code?: string }).code;
-    return [
-      fault('database', `cannot be reached (${reason})`, 'check DATABASE_URL and that the server runs'),
-    ];
+    if (error instanceof DatabaseUnusableError) return [fault('database', error.message)];
+    throw error;
   }
-  try {
-    const askedAtMs = Date.now();
-    const { rows } = await client.query<Look>(DOCTOR_LOOK);
-    const halfwayMs = (askedAtMs + Date.now()) / 2;
-    const look = rows[0]!;
-    return [
-      usable(look),
-      ...durable(look),
-      clockFinding('clock of the database', Number(look.now_ms) - halfwayMs),
-      ...burdens(look),
-      await schema(url),
-    ];
-  } finally {
-    await client.end();
-  }
+}
+
+async function findings(client: pg.Client, url: string): Promise<readonly Finding[]> {
+  const askedAtMs = Date.now();
+  const { rows } = await client.query<Look>(DOCTOR_LOOK);
+  const halfwayMs = (askedAtMs + Date.now()) / 2;
+  const look = rows[0]!;
+  return [
+    usable(look),
+    ...durable(look),
+    clockFinding('clock of the database', Number(look.now_ms) - halfwayMs),
+    ...burdens(look),
+    await schema(url),
+  ];
 }
 
 function usable(look: Look): Finding {

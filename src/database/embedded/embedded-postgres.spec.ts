@@ -22,6 +22,7 @@ import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import ts from 'typescript';
+import { notTried } from '../../../test/support/not-tried.ts';
 import { locatePackage, usableBinaries } from './binaries.ts';
 import { clusterOn } from './cluster.ts';
 import {
@@ -38,7 +39,6 @@ import { startServer, stopServer } from './server.ts';
 import { capLog, logSince, sizeOf } from './server-log.ts';
 import { shutDown } from './shut-down.ts';
 
-const asRoot = process.getuid?.() === 0 ? it : it.skip;
 const QUICK = { fsync: 'off' };
 
 let room: string; // everything of this run, open to other users
@@ -427,6 +427,12 @@ describe('whoever starts it, wherever it lies', () => {
     if (process.platform === 'linux') expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).toContain(project);
   });
 });
+
+/** Only root can become another user. */
+function asRoot(promise: string, test: () => Promise<void>): void {
+  if (process.getuid?.() === 0) it(promise, test);
+  else notTried(promise, 'needs root');
+}
 
 async function start(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const server = await startEmbeddedPostgres({ settings: QUICK, ...options });

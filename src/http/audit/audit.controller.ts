@@ -2,7 +2,7 @@ import { Controller, Get, Req } from '@nestjs/common';
 import { ApiOperation, ApiQuery, ApiTags } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import { Allow } from '../access.ts';
-import { pageOf, pageRequest } from '../pages.ts';
+import { ApiPage, pageOf, pageRequest } from '../pages.ts';
 import { Problem } from '../problems.ts';
 import { queryOf } from '../query.ts';
 import { timeParameter } from '../time.ts';
@@ -18,8 +18,7 @@ export class AuditController {
   @ApiOperation({ summary: 'What operators did: who, what, when, to how many and why; newest first.' })
   @ApiQuery({ name: 'since', required: false, description: 'At or after; RFC 3339.' })
   @ApiQuery({ name: 'action', required: false, description: 'One of them, or a group: `listener.*`.' })
-  @ApiQuery({ name: 'limit', required: false })
-  @ApiQuery({ name: 'cursor', required: false })
+  @ApiPage()
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['since', 'action', 'limit', 'cursor']);
     const page = pageRequest(query, (value): value is number => Number.isSafeInteger(value));

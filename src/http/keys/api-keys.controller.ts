@@ -1,10 +1,10 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query, Req } from '@nestjs/common';
-import { ApiOperation, ApiProperty, ApiQuery, ApiTags } from '@nestjs/swagger';
+import { ApiOperation, ApiProperty, ApiTags } from '@nestjs/swagger';
 import { ArrayNotEmpty, ArrayUnique, IsIn, Matches } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import { SCOPES, type Scope } from '../../config/api-keys-variable.ts';
 import { Allow } from '../access.ts';
-import { pageOf, pageRequest } from '../pages.ts';
+import { ApiPage, pageOf, pageRequest } from '../pages.ts';
 import { Problem } from '../problems.ts';
 import { validBody } from '../valid-body.ts';
 import { ApiKeyStore } from './api-key-store.ts';
@@ -49,8 +49,7 @@ export class ApiKeysController {
   @Get()
   @Allow('admin')
   @ApiOperation({ summary: 'The stored keys, revoked ones included. Those of API_KEYS are not listed.' })
-  @ApiQuery({ name: 'limit', required: false })
-  @ApiQuery({ name: 'cursor', required: false })
+  @ApiPage()
   async list(@Query() query: { limit?: string; cursor?: string }) {
     const page = pageRequest(query, (value): value is string => typeof value === 'string');
     const rows = await this.store.list(page.after, page.limit + 1);

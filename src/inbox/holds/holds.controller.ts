@@ -10,7 +10,7 @@ import {
 import { IsOptional, IsString, Length } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
-import { pageOf, pageRequest } from '../../http/pages.ts';
+import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validBody } from '../../http/valid-body.ts';
@@ -66,8 +66,7 @@ export class HoldsController {
   @Allow('read')
   @ApiOperation({ summary: 'Keys that are held, and why.' })
   @ApiQuery({ name: 'key', required: false })
-  @ApiQuery({ name: 'limit', required: false })
-  @ApiQuery({ name: 'cursor', required: false })
+  @ApiPage()
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['key', 'limit', 'cursor']);
     const page = pageRequest(query, isHoldCursor);

@@ -20,7 +20,7 @@ import {
 } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
-import { pageOf, pageRequest } from '../../http/pages.ts';
+import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
@@ -73,8 +73,7 @@ export class DeadLettersController {
   @ApiQuery({ name: 'key', required: false })
   @ApiQuery({ name: 'error', required: false, description: 'A part of the error, or a fingerprint.' })
   @ApiQuery({ name: 'since', required: false, description: 'Dead since this time or later; RFC 3339.' })
-  @ApiQuery({ name: 'limit', required: false })
-  @ApiQuery({ name: 'cursor', required: false })
+  @ApiPage()
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, [...FILTER_NAMES, 'limit', 'cursor']);
     const page = pageRequest(query, isCursor);

@@ -5,15 +5,15 @@ import {
   ApiParam,
   ApiProperty,
   ApiPropertyOptional,
-  ApiQuery,
   ApiResponse,
   ApiTags,
 } from '@nestjs/swagger';
 import { IsIn, IsOptional, IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
-import { pageOf, pageRequest } from '../../http/pages.ts';
-import { Problem } from '../../http/problems.ts';
+import { isName, NAME_FORM, refuseBadName } from '../../http/names.ts';
+import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
+import { faultyFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated } from '../../http/valid-body.ts';
 import { checkKey, checkText, Faults, LONGEST_TYPE } from '../../inbox/fields.ts';
@@ -21,9 +21,6 @@ import { Cron } from './cron.ts';
 import { ON_MISSED, type OnMissed } from './due-ticks.ts';
 import { type ScheduleRow, ScheduleStore } from './schedule-store.ts';
 import { Schedules } from './schedules.ts';
-
-const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
-const NAME_FORM = '1 to 63 letters, digits, ".", "_" or "-", a letter or digit first';
 
 export class PutSchedule {
   @ApiProperty({ example: '*/10 * * * *', description: '5 fields, or 6 with seconds first.' })
@@ -80,26 +77,20 @@ export class SchedulesController {
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    if (!NAME.test(name)) throw new Problem('invalid', `The name must be ${NAME_FORM}.`);
+    refuseBadName(name);
     const { parsed, ...definition } = await definitionOf(body);
     const { row, created } = await this.store.put({ name, ...definition }, parsed, request.caller.name);
     this.schedules.wake();
-    void reply.code(created ? 201 : 200);
-    if (created) void reply.header('location', `/v1/schedules/${name}`);
+    if (created) void reply.code(201).header('location', `/v1/schedules/${name}`);
     return scheduleView(row);
   }
 
   @Get()
   @Allow('read')
   @ApiOperation({ summary: 'All schedules, by name.' })
-  @ApiQuery({ name: 'limit', required: false })
-  @ApiQuery({ name: 'cursor', required: false })
+  @ApiPage()
   async list(@Req() request: FastifyRequest) {
-    const query = queryOf(request.query, ['limit', 'cursor']);
-    const page = pageRequest(
-      query,
-      (value): value is string => typeof value === 'string' && NAME.test(value),
-    );
+    const page = pageRequest(queryOf(request.query, ['limit', 'cursor']), isName);
     const rows = await this.store.list(page.after, page.limit + 1);
     return pageOf(rows, page.limit, (row) => row.name, scheduleView);
   }
@@ -108,7 +99,7 @@ export class SchedulesController {
   @Allow('read')
   @ApiOperation({ summary: 'A schedule, when it ticked last and when it ticks next.' })
   async one(@Param('name') name: string) {
-    return scheduleView(known(NAME.test(name) ? await this.store.find(name) : undefined));
+    return scheduleView(known(isName(name) ? await this.store.find(name) : undefined));
   }
 
   @Delete(':name')
@@ -116,7 +107,7 @@ export class SchedulesController {
   @Allow('admin')
   @ApiOperation({ summary: 'Delete a schedule; messages it posted stay.' })
   async remove(@Param('name') name: string, @Req() request: FastifyRequest): Promise<void> {
-    if (!NAME.test(name) || !(await this.store.delete(name, request.caller.name))) throw noSchedule();
+    if (!isName(name) || !(await this.store.delete(name, request.caller.name))) throw noSchedule();
   }
 
   @Post(':name/pause')
@@ -138,7 +129,7 @@ export class SchedulesController {
   }
 
   private async setPaused(name: string, paused: boolean, { caller }: FastifyRequest) {
-    const row = NAME.test(name) ? await this.store.setPaused(name, paused, nextOf, caller.name) : undefined;
+    const row = isName(name) ? await this.store.setPaused(name, paused, nextOf, caller.name) : undefined;
     return scheduleView(known(row));
   }
 }
@@ -154,10 +145,7 @@ async function definitionOf(body: unknown) {
   const timezone = fields.timezone ?? 'UTC';
   const parsed = Cron.parse(fields.cron, timezone);
   if (parsed.kind === 'faulty') faults.add(parsed.pointer, parsed.detail);
-  if (parsed.kind === 'faulty' || faults.list.length > 0) {
-    const detail = faults.list.map((fault) => `${fault.pointer} ${fault.detail}`).join('; ');
-    throw new Problem('invalid', detail, { errors: faults.list });
-  }
+  if (parsed.kind === 'faulty' || faults.list.length > 0) throw faultyFields(faults.list);
   return {
     cron: fields.cron.trim(),
     parsed: parsed.cron,

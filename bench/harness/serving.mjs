@@ -1,0 +1,38 @@
+import { runVerb } from './process.mjs';
+
+/** Starts a verb that says where it listens and goes on until it is told to stop. */
+export async function listen(module, verb, options, { need } = {}) {
+  let running;
+  const url = await new Promise((resolve, reject) => {
+    const onMessage = (message) => message.url && resolve(message.url);
+    running = runVerb(module, verb, options, { need, onMessage });
+    running.result.catch(reject);
+  });
+  return { ...running, url };
+}
+
+/**
+ * One round of a contender that serves, on a database of its own, while `load` runs: `load(target, database, onMessage)`.
+ * What the load sends on the way marks where the CPU is counted from and to. Answers with what `load` did, and the CPU.
+ */
+export async function whileServing(server, { module, need, env }, load) {
+  const database = await server.create('round');
+  await runVerb(module, 'setup', { url: database }, { need }).result;
+  await server.settle();
+  const serving = await listen(module, 'serve', { url: database, env }, { need });
+  let before;
+  let after;
+  const loaded = await load(serving.url, database, ({ warm }) => {
+    if (warm) before = server.cpuSeconds();
+    else after = server.cpuSeconds();
+    serving.tell(warm ? 'warm' : 'over');
+  });
+  serving.tell('stop');
+  const { nodeCpu } = await serving.result;
+  await server.drop('round');
+  const cpuOver = (messages) => ({
+    nodeMicros: (nodeCpu / messages) * 1e6,
+    postgresMicros: after === undefined ? undefined : ((after - before) / messages) * 1e6,
+  });
+  return { loaded, cpuOver };
+}

@@ -1,0 +1,39 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+
+/** A server that is cut off closes nothing. */
+const MOST_PATIENCE_MS = 1_000;
+
+/**
+ * Resolves `end()` when its connections are closed. That of node-postgres only tells the idle ones to close: a server that
+ * is stopped next still finds them. One that was given up is not waited for: it may not answer.
+ */
+export class PatientPool extends pg.Pool {
+  private readonly open = new Map<pg.PoolClient, Promise<void>>();
+
+  constructor(options: pg.PoolConfig) {
+    super(options);
+    this.on('connect', (client) => {
+      const closed = new Promise<void>((resolve) => client.once('end', resolve));
+      this.open.set(client, closed);
+      void closed.then(() => this.open.delete(client));
+    });
+    this.on('release', (error, client) => {
+      if (error) this.open.delete(client);
+    });
+  }
+
+  override end(): Promise<void>;
+  override end(callback: (error?: Error) => void): void;
+  override end(callback?: (error?: Error) => void): Promise<void> | void {
+    const ended = this.closed();
+    if (!callback) return ended;
+    ended.then(() => callback(), callback);
+  }
+
+  private async closed(): Promise<void> {
+    await super.end();
+    const closed = Promise.all(this.open.values());
+    await Promise.race([closed, delay(MOST_PATIENCE_MS, undefined, { ref: false })]);
+  }
+}
