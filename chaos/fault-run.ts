@@ -205,7 +205,7 @@ class FaultRun {
       const states = this.ground.fleet.replicas.map(({ state }) => state).join(' ');
       this.options.say(
         `${String(Math.round((Date.now() - this.startedAt) / 1_000)).padStart(4)} s  ${this.phase}  ` +
-          `accepted ${this.producers.posted.length}  ended ${ended}  open ${open}  delivered ${sent}  owed ${owed}  ` +
+          `posted ${this.producers.posted.length}  ended ${ended}  open ${open}  delivered ${sent}  owed ${owed}  ` +
           `blows ${blows}  replicas ${states}`,
       );
     }

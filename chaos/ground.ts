@@ -71,7 +71,6 @@ export interface GroundOptions {
 export class Ground {
   readonly terms: Terms;
   private readonly arrivalsFile: string;
-  private folder: string;
 
   private constructor(
     readonly options: GroundOptions,
@@ -80,10 +79,9 @@ export class Ground {
     readonly wires: readonly TcpProxy[],
     readonly fleet: Fleet,
     private readonly receivers: ChildProcess,
-    folder: string,
+    private readonly folder: string,
     retries: readonly string[],
   ) {
-    this.folder = folder;
     this.arrivalsFile = join(folder, 'arrivals.jsonl');
     this.terms = {
       retriesMs: retries.map(milliseconds),

@@ -17,10 +17,10 @@ const PLANTS = {
     GUARDS.settledCount = false;
   },
   /** Lease and claim as one statement. */
-  secondSnapshot: () => onEveryQueue(inOneSnapshot),
+  secondSnapshot: () => onTheInbox(inOneSnapshot),
   /** Not a guard: a door before the lanes, for whoever must come too late. An advisory lock closes it. */
   door: () =>
-    onEveryQueue((queue) => {
+    onTheInbox((queue) => {
       for (const lease of ['lease', 'leaseHinted'] as const)
         alter(queue, lease, /FROM lane\s+CROSS JOIN LATERAL/, DOOR);
     }),
@@ -42,7 +42,7 @@ const PLANTS = {
     };
   },
   /** A claim does not look whether a key is held. */
-  hold: () => onEveryQueue((queue) => alter(queue, 'claim', 'hold.key IS NOT NULL AS held', 'false AS held')),
+  hold: () => onTheInbox((queue) => alter(queue, 'claim', 'hold.key IS NOT NULL AS held', 'false AS held')),
   signature: () => {
     const send = WebhookSender.prototype.send;
     WebhookSender.prototype.send = function (request, options) {
@@ -65,14 +65,14 @@ const DOOR = `FROM (SELECT pg_advisory_xact_lock_shared(${DOOR_NUMBER})) AS door
 
 type Queue = LaneQueue<LaneRow>;
 
-/** Before its first lease: a queue is made by the service, later than this. */
-function onEveryQueue(change: (queue: Queue) => void): void {
+/** To its queue, before the first lease: it is made by the service, later than this. */
+function onTheInbox(change: (queue: Queue) => void): void {
   const prototype = LaneQueue.prototype as unknown as Record<'lease' | 'leaseSuspect', Method>;
   const changed = new WeakSet<object>();
   for (const method of ['lease', 'leaseSuspect'] as const) {
     const original = prototype[method];
     prototype[method] = function (this: Queue, ...values: never[]) {
-      if (!changed.has(this) && this.name === 'inbox') change(this);
+      if (this.name === 'inbox' && !changed.has(this)) change(this);
       changed.add(this);
       return original.apply(this, values);
     };

@@ -46,10 +46,9 @@ export class Postgres {
   }
 
   /** After it has ended by itself. */
-  async ensureRunning(): Promise<boolean> {
+  async ensureRunning(): Promise<void> {
     const ended = await Promise.race([this.server.exited.then(() => true), later(false)]);
     if (ended) await this.startAgain(this.server.port);
-    return ended;
   }
 
   /** Nothing more can be written until `freeDisk`. */

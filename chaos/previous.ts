@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Version } from './fleet.ts';
@@ -25,10 +25,16 @@ export function buildPrevious(root: string, compile: (dist: string) => string): 
     'migrations',
   ).stdout.trim();
   if (edited) return { skipped: `${commit.slice(0, 7)} has other migrations of the same name: ${edited}` };
-  const folder = join(mkdtempSync(join(tmpdir(), 'sluice-previous-')), 'tree');
-  const remove = () => void git('worktree', 'remove', '--force', folder);
-  if (git('worktree', 'add', '--detach', folder, commit).status !== 0)
+  const room = mkdtempSync(join(tmpdir(), 'sluice-previous-'));
+  const folder = join(room, 'tree');
+  const remove = () => {
+    git('worktree', 'remove', '--force', folder);
+    rmSync(room, { recursive: true, force: true });
+  };
+  if (git('worktree', 'add', '--detach', folder, commit).status !== 0) {
+    remove();
     return { skipped: `${commit.slice(0, 7)} could not be checked out` };
+  }
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   spawnSync(process.execPath, [join(root, 'node_modules/@nestjs/cli/bin/nest.js'), 'build'], { cwd: folder });
   if (!existsSync(join(folder, 'dist/src/main.js'))) {

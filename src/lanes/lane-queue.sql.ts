@@ -1,4 +1,5 @@
 import { kept } from '../database/kept.ts';
+import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
 
 /**
  * The statements of a lane queue. Rows of the queue live in `table`, found by (lane, position).
@@ -19,14 +20,10 @@ export interface QueueTable {
 }
 
 /**
- * Planner settings for the statements below, for one transaction: on a table that grew from nothing before its
- * first ANALYZE the default choices cost 450–1,500 ms instead of about 1 (measured). The claim is not made durable
- * by itself: a lost claim is a claim that never was, and the token it left in memory then proves nothing.
+ * For the statements below, in one transaction with them. The claim is not made durable by itself: a lost claim is a claim
+ * that never was, and the token it left in memory then proves nothing.
  */
-export const QUEUE_SETTINGS = `
-  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
-  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; SET LOCAL synchronous_commit = off;
-  SET LOCAL plan_cache_mode = force_generic_plan`;
+export const QUEUE_SETTINGS = `${STRAIGHT_PLANS}; SET LOCAL synchronous_commit = off`;
 
 /** No position is greater. */
 const LAST = '9223372036854775807';

@@ -33,5 +33,3 @@ export type ListenerState = 'active' | 'paused' | 'disabled';
 
 /** Lanes of one listener, and of the number space between two listeners. */
 export const MOST_LISTENER_LANES = 256;
-
-export { NAME as LISTENER_NAME, NAME_FORM as LISTENER_NAME_FORM } from '../http/names.ts';

@@ -2,15 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { inVain } from '../../test/support/in-vain.ts';
-import {
-  BURY,
-  BUSY_LANES,
-  BUSY_LANES_OF,
-  DELIVERED,
-  PLANS,
-  PUT_BACK_DELIVERIES,
-  UNTOUCHED,
-} from './outbox.sql.ts';
+import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
+import { BURY, BUSY_LANES, BUSY_LANES_OF, DELIVERED, PUT_BACK_DELIVERIES, UNTOUCHED } from './outbox.sql.ts';
 
 let database: TestDatabase;
 let client: pg.Client;
@@ -39,7 +32,7 @@ async function explained(
   values: unknown[],
 ): Promise<{ blocks: number; ways: string[]; rows: number }> {
   await client.query('BEGIN');
-  await client.query(PLANS);
+  await client.query(STRAIGHT_PLANS);
   const { rows } = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${sql}`, values);
   await client.query('ROLLBACK');
   const plan: Plan & { 'Actual Rows': number } = rows[0]['QUERY PLAN'][0].Plan;
@@ -152,6 +145,6 @@ describe('what is done to named rows', () => {
       `UPDATE outbox SET status = 'processing', attempt = 1 WHERE status = 'pending' RETURNING position`,
     );
     const positions = marked.map(({ position }) => Number(position));
-    expect(await inVain(client, PLANS, sql, values(positions))).toEqual({ lookedAt: 0, left: 0 });
+    expect(await inVain(client, STRAIGHT_PLANS, sql, values(positions))).toEqual({ lookedAt: 0, left: 0 });
   });
 });

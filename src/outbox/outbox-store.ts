@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
+import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
 import type { ClaimedDelivery, MessageContent } from './claimed-delivery.ts';
 import {
@@ -8,7 +9,6 @@ import {
   BUSY_LANES_OF,
   CONTENT,
   DELIVERED,
-  PLANS,
   PUT_BACK_DELIVERIES,
   RECORD_ATTEMPTS,
   RECORD_LOST,
@@ -63,7 +63,7 @@ export class OutboxStore {
   }
 
   async plan(tx: Transaction): Promise<void> {
-    await tx.query(PLANS);
+    await tx.query(STRAIGHT_PLANS);
   }
 
   async record(tries: readonly Try[], tx: Transaction): Promise<void> {

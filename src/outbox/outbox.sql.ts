@@ -1,13 +1,6 @@
 import { kept } from '../database/kept.ts';
+import { markedIn } from '../lanes/marked.sql.ts';
 import { OUTCOME_UNKNOWN } from './lost-lane.ts';
-
-/**
- * For the statements below, in one transaction with them: on a table that grew since it was last analysed, or never was,
- * the planner would read all of it for the few rows that are named.
- */
-export const PLANS = `
-  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
-  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan`;
 
 const BEYOND = (lane: string) =>
   `CASE WHEN ${lane} / 256 = ANY ($1::integer[]) THEN ${lane} / 256 * 256 + 255 ELSE ${lane} END`;
@@ -81,13 +74,7 @@ export const CONTENT = `
  * `processing`: written twice (an answer to COMMIT was lost), the second time changes nothing.
  */
 
-/** A plain join may compare every marked row with every one that is named; this goes straight to each. */
-const MARKED = (named: string) => `
-  CROSS JOIN LATERAL (
-    SELECT marked.ctid AS place FROM outbox AS marked
-    WHERE marked.position = ${named}.position AND marked.attempt = ${named}.attempt AND marked.status = 'processing' LIMIT 1
-  ) AS mine
-  WHERE outbox.ctid = mine.place`;
+const MARKED = markedIn('outbox');
 
 /** outbox.delivered — $1 positions, $2 attempts, $3 status codes, $4 durations */
 export const DELIVERED = kept(`

@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { GUARDS } from '../../lanes/guards.ts';
 import { byKey } from './by-key.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
-import { FINISH, LAPSE, LAST_OF_SLOTS, PUT_BACK, SETTLE_SETTINGS, SLOT_SETTINGS } from './settle.sql.ts';
+import { FINISH, LAPSE, LAST_OF_SLOTS, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
 /** The rows are not what we claimed: somebody else has them. Nothing of this transaction may take effect. */
 export class SettledByOthers extends Error {}
@@ -37,7 +38,7 @@ export class SettleStore {
 
   async finish(messages: readonly ClaimedMessage[], tx: Transaction): Promise<void> {
     if (messages.length === 0) return;
-    void tx.query(SETTLE_SETTINGS);
+    void tx.query(STRAIGHT_PLANS);
     const counts = byKey(messages, ({ attempt }) => attempt).map((rows) =>
       tx.execute(FINISH, [
         rows.map(({ place }) => place),
@@ -58,7 +59,7 @@ export class SettleStore {
       lapses.map(({ by }) => by ?? null),
       lapses.map(({ charged }) => charged),
     ];
-    void tx.query(SETTLE_SETTINGS);
+    void tx.query(STRAIGHT_PLANS);
     await expectRows(tx.execute(LAPSE, values), lapses.length);
   }
 
@@ -70,7 +71,7 @@ export class SettleStore {
       rows.map(({ error }) => error ?? null),
       rows.map(({ charged }) => charged),
     ];
-    void tx.query(SETTLE_SETTINGS);
+    void tx.query(STRAIGHT_PLANS);
     await expectRows(tx.execute(PUT_BACK, values), rows.length);
   }
 

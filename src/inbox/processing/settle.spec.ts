@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { inVain } from '../../../test/support/in-vain.ts';
-import { FINISH, LAPSE, PUT_BACK, SETTLE_SETTINGS } from './settle.sql.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { FINISH, LAPSE, PUT_BACK } from './settle.sql.ts';
 
 const CLAIMED = 200;
 
@@ -39,13 +40,13 @@ describe('what settles a batch goes straight to its rows, whatever the statistic
     ['lapse', LAPSE, () => [positions, each(1), each('dead'), each('e'), each(null), each(true)]],
     ['put back', PUT_BACK, () => [positions, each(1), each('e'), each(true)]],
   ])('%s', async (_, sql, values) => {
-    expect(await inVain(client, SETTLE_SETTINGS, sql, values())).toEqual({ lookedAt: 0, left: 0 });
+    expect(await inVain(client, STRAIGHT_PLANS, sql, values())).toEqual({ lookedAt: 0, left: 0 });
   });
 
   it('which a plain join does not', async () => {
     const join = `UPDATE inbox SET status = 'finished', settled_at = now() FROM unnest($1::bigint[]) AS done(position)
                   WHERE inbox.position = done.position AND inbox.status = 'processing'`;
-    const { lookedAt } = await inVain(client, SETTLE_SETTINGS, join, [positions]);
+    const { lookedAt } = await inVain(client, STRAIGHT_PLANS, join, [positions]);
     expect(lookedAt).toBeGreaterThan(CLAIMED * CLAIMED);
   });
 });

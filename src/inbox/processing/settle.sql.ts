@@ -1,31 +1,17 @@
 import { kept } from '../../database/kept.ts';
+import { markedIn } from '../../lanes/marked.sql.ts';
 
 /*
  * The row count of these is the second fence: a row that another replica settled meanwhile, or claimed at another
  * attempt, is not changed. The caller compares.
  */
 
-/**
- * For the statements below, in one transaction with them. `processing` is so rare in the statistics that the planner, left
- * to itself or given a plain join, compares every marked row with every one that is named (measured: 250 ms for 512
- * rows instead of 8); hence the LATERAL with a LIMIT, and no other way to the rows.
- */
-export const SETTLE_SETTINGS = `
-  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
-  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;
-  SET LOCAL plan_cache_mode = force_generic_plan`;
-
 /** inbox.finish — those of one attempt, where the claim left them. $1 places, $2 positions, $3 attempt */
 export const FINISH = kept(`
   UPDATE inbox SET status = 'finished', waits = NULL, error = NULL, settled_at = now()
   WHERE ctid = ANY ($1::tid[]) AND position = ANY ($2::bigint[]) AND attempt = $3 AND status = 'processing'`);
 
-const MARKED = (named: string) => `
-  CROSS JOIN LATERAL (
-    SELECT marked.ctid AS place FROM inbox AS marked
-    WHERE marked.position = ${named}.position AND marked.attempt = ${named}.attempt AND marked.status = 'processing' LIMIT 1
-  ) AS mine
-  WHERE inbox.ctid = mine.place`;
+const MARKED = markedIn('inbox');
 
 /**
  * inbox.lapse — ended otherwise than finished.

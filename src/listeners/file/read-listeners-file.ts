@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { isName, NAME_FORM } from '../../http/names.ts';
 import { type Bounds, checkDefinition } from '../check-definition.ts';
-import { LISTENER_NAME, LISTENER_NAME_FORM } from '../listener.ts';
 import type { ListenerDefinition } from '../listener-definition.ts';
 import { isSecret } from '../secrets/signing-secrets.ts';
 import { YamlLines } from './yaml-lines.ts';
@@ -80,8 +80,8 @@ async function readEntry(item: unknown, around: Surroundings): Promise<ListenerE
     return undefined;
   }
   const { name, secret, secretFile, ...rest } = item;
-  if (typeof name !== 'string' || !LISTENER_NAME.test(name)) {
-    const detail = name === undefined ? 'is required' : `must be ${LISTENER_NAME_FORM}`;
+  if (!isName(name)) {
+    const detail = name === undefined ? 'is required' : `must be ${NAME_FORM}`;
     faults.push({ path: [...path, 'name'], detail });
   }
   const given = await secretOf(secret, secretFile, folder);

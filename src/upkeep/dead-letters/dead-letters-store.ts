@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter, Stage } from './dead-letter-filter.ts';
 import {
@@ -9,7 +10,6 @@ import {
   LISTENER_THERE,
   listDeadLetters,
 } from './dead-letters.sql.ts';
-import { PLANS } from './plans.ts';
 
 export interface DeadLetterRow {
   readonly stage: Stage;
@@ -103,7 +103,7 @@ export class DeadLettersStore {
 
   private query<Row>(sql: string, values: readonly unknown[]): Promise<Row[]> {
     return this.database.transaction((tx) => {
-      void tx.query(PLANS);
+      void tx.query(STRAIGHT_PLANS);
       return tx.query<Row>(sql, values);
     });
   }

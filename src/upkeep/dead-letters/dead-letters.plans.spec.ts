@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter } from './dead-letter-filter.ts';
 import { groupDeadLetters, listDeadLetters } from './dead-letters.sql.ts';
-import { PLANS } from './plans.ts';
 
 let database: TestDatabase;
 
@@ -29,7 +29,7 @@ async function planOf(sql: string, values: unknown[]): Promise<string> {
   const client = new pg.Client({ connectionString: database.url });
   await client.connect();
   try {
-    await client.query(`BEGIN; ${PLANS}`);
+    await client.query(`BEGIN; ${STRAIGHT_PLANS}`);
     const { rows } = await client.query(`EXPLAIN (COSTS OFF) ${sql}`, values);
     return rows.map((row) => row['QUERY PLAN']).join('\n');
   } finally {

@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
 import { Reads } from '../../database/reads.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter, Stage } from './dead-letter-filter.ts';
 import type { DeadLetterRow } from './dead-letters-store.ts';
-import { PLANS } from './plans.ts';
 import type { RulingKind, RulingProgress, RulingRequest, Step } from './ruling.ts';
 import {
   ADD_ITEM,
@@ -37,7 +37,7 @@ export class RulingStore {
   /** Whom the filter means now is written down; it does not grow while the ruling is carried out. */
   create(filter: DeadLetterFilter, request: RulingRequest): Promise<{ id: number; matched: number }> {
     return this.database.transaction(async (tx) => {
-      void tx.query(PLANS);
+      void tx.query(STRAIGHT_PLANS);
       const id = await this.insert(filter, request, tx);
       let matched = 0;
       for (const stage of stagesOf(filter)) {
@@ -112,7 +112,7 @@ export class RulingStore {
     { stage, lane }: { stage: Stage; lane: number },
     mostKeys: number,
   ): Promise<number> {
-    await Promise.all([tx.query(PLANS), tx.query(LOCK_LANE, [stage, lane])]);
+    await Promise.all([tx.query(STRAIGHT_PLANS), tx.query(LOCK_LANE, [stage, lane])]);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
     const [row] = await tx.query<{ changed: number }>(applyRuling(stage, kind), [ruling, lane, mostKeys]);
     return row!.changed;

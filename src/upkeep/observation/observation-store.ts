@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
-import { OBSERVE, PLANS } from './observation.sql.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { OBSERVE } from './observation.sql.ts';
 
 /** One value of a measure, as the database has it. */
 export interface Observed {
@@ -24,7 +25,7 @@ export class ObservationStore {
 
   async observe(): Promise<readonly Observed[]> {
     const [, rows] = await this.database.together([
-      [PLANS],
+      [STRAIGHT_PLANS],
       [OBSERVE, [MOST_COUNTED, MOST_KEYS, SOON_SECONDS]],
     ]);
     return (rows as (Omit<Observed, 'value'> & { value: unknown })[]).map((row) => ({

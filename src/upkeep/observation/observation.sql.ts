@@ -1,8 +1,3 @@
-/** As for the statements of the outbox: only the indexes named here may be walked, whatever the planner knows. */
-export const PLANS = `
-  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
-  SET LOCAL enable_mergejoin = off; SET LOCAL jit = off`;
-
 const READY = 'queued.settled_at IS NULL AND queued.waits IS NULL';
 const HELD = `queued.settled_at IS NULL AND queued.waits = 'held'`;
 
