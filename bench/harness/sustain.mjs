@@ -17,9 +17,9 @@ const SIZES = `
 
 /**
  * Posts, and receives the webhooks of what was posted, as fast as they come: what came in each third of the time, and by
- * how much tables and indexes grew in it.
+ * how much tables and indexes grew in it, and how large they were at its end.
  */
-export async function sustain({ service, database, seconds }) {
+export async function sustain({ service, database, seconds, warmSeconds = 0 }) {
   let received = 0;
   const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
     request.resume();
@@ -61,6 +61,7 @@ export async function sustain({ service, database, seconds }) {
   const posting = Array.from({ length: CONNECTIONS }, post);
   // Cold, the first third would be the slowest, and the last one could only win.
   for (let waits = 0; waits < 60 && received < WARM_MESSAGES; waits++) await delay(1_000);
+  await delay(warmSeconds * 1_000);
   process.send({ warm: true });
   const thirds = [];
   for (let third = 0; third < 3; third++) {
@@ -73,6 +74,8 @@ export async function sustain({ service, database, seconds }) {
       rate: messages / ((performance.now() - before.at) / 1_000),
       tableBytes: (after.tables - before.tables) / messages,
       indexBytes: (after.indexes - before.indexes) / messages,
+      tablesAfter: after.tables / 2 ** 20,
+      indexesAfter: after.indexes / 2 ** 20,
     });
   }
   process.send({ over: true });

@@ -3,7 +3,7 @@ import * as ingest from './ingest.mjs';
 import { deliver, latency, manyListeners, slowListener } from './outbox.mjs';
 import * as processing from './process.mjs';
 import { growth, replicas } from './scale.mjs';
-import { endToEnd, ingestBatch } from './whole.mjs';
+import { endToEnd, ingestBatch, retention } from './whole.mjs';
 
 /** In this order; each is a `{ name, run(context) }` that answers with the lines of `compare`. */
 export const SCENARIOS = [
@@ -22,4 +22,5 @@ export const SCENARIOS = [
   slowListener,
   manyListeners,
   endToEnd,
+  retention,
 ];

@@ -81,11 +81,47 @@ export const endToEnd = {
   },
 };
 
-async function sustainOnce({ server }, seconds) {
-  const env = { ROLES: 'api,inbox,outbox,upkeep', EGRESS_ALLOW: '127.0.0.0/8' };
+/**
+ * The same while everything is removed a minute after it ended, for ten minutes after the first three: the rate against
+ * that of a replica that keeps it all, and the sizes at the end against those after a third.
+ */
+export const retention = {
+  name: 'retention',
+  async run(context) {
+    const seconds = context.quick ? 180 : 600;
+    const warmSeconds = 180;
+    await context.noise.measure();
+    const kept = await sustainOnce(context, warmSeconds, { warmSeconds: 0 });
+    say(`    nothing is removed  ${kept.map(describeThird).join(' · ')}`);
+    const env = { RETENTION_FINISHED: '1m' };
+    const removed = await sustainOnce(context, seconds, { warmSeconds, env });
+    const size = ({ tablesAfter, indexesAfter }) =>
+      `${Math.round(tablesAfter)} MiB tables, ${Math.round(indexesAfter)} MiB indexes`;
+    say(
+      `    kept for a minute   ${removed.map((third) => `${describeThird(third)}, ${size(third)}`).join(' · ')}`,
+    );
+    const against = (ours, reference, field, unit, referenceName, target, atMost) =>
+      compare({
+        name: 'retention',
+        ours: [ours],
+        reference: [reference],
+        ...{ field, unit, referenceName, target, atMost },
+      });
+    const [first, , last] = removed;
+    const earlier = `after the first third of ${seconds} s`;
+    return [
+      against(last, kept[2], 'rate', 'messages/s', 'the same, nothing removed', 0.9, false),
+      against(last, first, 'tablesAfter', 'MiB of tables', earlier, 1.1, true),
+      against(last, first, 'indexesAfter', 'MiB of indexes', earlier, 1.1, true),
+    ];
+  },
+};
+
+async function sustainOnce({ server }, seconds, { warmSeconds = 0, env: more = {} } = {}) {
+  const env = { ROLES: 'api,inbox,outbox,upkeep', EGRESS_ALLOW: '127.0.0.0/8', ...more };
   const sluice = { module: 'contenders/sluice.mjs', env };
   const { loaded: thirds, cpuOver } = await whileServing(server, sluice, (target, database, onMessage) => {
-    const options = { service: new URL(target).origin, database, seconds };
+    const options = { service: new URL(target).origin, database, seconds, warmSeconds };
     return runVerb('harness/sustain.mjs', 'sustain', options, { onMessage }).result;
   });
   // The CPU is that of the whole run: it is not told apart by thirds.
