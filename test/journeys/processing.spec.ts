@@ -113,6 +113,39 @@ describe('processing', () => {
     expect(rows).toHaveLength(600);
   });
 
+  it('E2 lease, attempts, batch size and concurrency are settings', async () => {
+    const own = await createDatabase();
+    const settings = {
+      INBOX_LEASE: '7s',
+      INBOX_RETRY_SCHEDULE: '1ms',
+      INBOX_BATCH_MESSAGES: '4',
+      INBOX_WORKERS: '3',
+    };
+    const set = await startApp(own, settings, [LEDGER]);
+    const many = Array.from({ length: 40 }, (_, n) => ({ type: 'ledger', key: 'k', payload: { n: n + 100 } }));
+    const failing = { id: 'f', type: 'ledger', key: 'f', payload: { n: 1, fail: 'always' } };
+    const slow = { type: 'slow', key: 's', payload: {} };
+    await set.call('POST', '/v1/messages/batch', { body: { messages: [...many, failing, slow] } });
+    await until(async () => (await set.call('GET', '/v1/messages/f')).body.status === 'dead');
+    expect((await set.call('GET', '/v1/messages/f')).body.attempt).toBe(2);
+    await until(async () => (await own.query(`SELECT FROM ledger WHERE by = 'first'`)).length === 40);
+    const batches = await own.query<{ size: number }>(
+      `SELECT count(*)::int AS size FROM ledger WHERE by = 'first' GROUP BY xmin ORDER BY size DESC`,
+    );
+    expect(batches[0]!.size).toBe(4);
+    await until(() => hanging.length === 1);
+    const [lane] = await own.query<{ seconds: number }>(
+      `SELECT extract(epoch FROM leased_until - now())::float8 AS seconds FROM lane WHERE token IS NOT NULL`,
+    );
+    expect(lane!.seconds).toBeGreaterThan(0);
+    expect(lane!.seconds).toBeLessThanOrEqual(7);
+    const workers = (await set.call('GET', '/metrics')).text.match(/loop_last_cycle\S+loop="inbox-\d+"/g);
+    expect(workers).toHaveLength(3);
+    hanging.shift()!();
+    await set.close();
+    await own.drop();
+  });
+
   it('A7 applies the messages of one key in the order accepted', async () => {
     for (let n = 1; n <= 20; n++) await post(`o-${n}`, 'ordered', { n: n + 100 });
     await ended('o-20', 'finished');
