@@ -187,7 +187,9 @@ async function withEveryPlan(work: () => Promise<void>): Promise<void> {
         void tx.query('DEALLOCATE looked_at');
         for (const [row] of await Promise.all([custom, generic])) {
           const plan = row!['QUERY PLAN']![0].Plan;
-          seen.push({ statement, astray: astrayIn(plan), sortsRows: sortsRows(plan) });
+          // Before PostgreSQL 17 hinted lanes are sorted: no more of them than the hint has, each with its first row.
+          const sorted = statement !== 'leaseHinted' && sortsRows(plan);
+          seen.push({ statement, astray: astrayIn(plan), sortsRows: sorted });
         }
       };
       const explaining = {
