@@ -125,6 +125,5 @@ export class HeldLanes {
 }
 
 function pairsOf(helds: readonly HeldLane[]): [lanes: number[], tokens: string[]] {
-  const sorted = helds.toSorted((a, b) => a.lane - b.lane);
-  return [sorted.map(({ lane }) => lane), sorted.map(({ token }) => token)];
+  return [helds.map(({ lane }) => lane), helds.map(({ token }) => token)];
 }

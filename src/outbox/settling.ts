@@ -130,7 +130,8 @@ export class Settling {
     await this.database.transaction(async (tx) => {
       const [, lost] = await Promise.all([
         this.store.plan(tx),
-        this.lanes.fence([...new Set(results.map(({ held }) => held))], tx),
+        // Also those that are only released: locked later, they would be locked out of order.
+        this.lanes.fence([...new Set([...results.map(({ held }) => held), ...released])], tx),
         this.store.record(settlement.record, tx),
         this.store.delivered(settlement.delivered, tx),
         this.store.bury(settlement.bury, tx),
