@@ -122,7 +122,11 @@ describe('processing', () => {
       INBOX_WORKERS: '3',
     };
     const set = await startApp(own, settings, [LEDGER]);
-    const many = Array.from({ length: 40 }, (_, n) => ({ type: 'ledger', key: 'k', payload: { n: n + 100 } }));
+    const many = Array.from({ length: 40 }, (_, n) => ({
+      type: 'ledger',
+      key: 'k',
+      payload: { n: n + 100 },
+    }));
     const failing = { id: 'f', type: 'ledger', key: 'f', payload: { n: 1, fail: 'always' } };
     const slow = { type: 'slow', key: 's', payload: {} };
     await set.call('POST', '/v1/messages/batch', { body: { messages: [...many, failing, slow] } });
