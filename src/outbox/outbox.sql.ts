@@ -1,5 +1,5 @@
 import { kept } from '../database/kept.ts';
-import { markedIn } from '../lanes/marked.sql.ts';
+import { markedIn } from '../lanes/marked.ts';
 import { OUTCOME_UNKNOWN } from './lost-lane.ts';
 
 const BEYOND = (lane: string) =>

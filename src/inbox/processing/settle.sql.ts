@@ -1,5 +1,5 @@
 import { kept } from '../../database/kept.ts';
-import { markedIn } from '../../lanes/marked.sql.ts';
+import { markedIn } from '../../lanes/marked.ts';
 
 /*
  * The row count of these is the second fence: a row that another replica settled meanwhile, or claimed at another
