@@ -39,14 +39,11 @@ describe('a 202', () => {
     const proxy = await startTcpProxy(database.url);
     const replica = await startApp({ ...database, url: proxy.url }, { ROLES: 'api' });
     await post(replica, 'warm-up');
-    const inserts = () => proxy.statements.filter((sql) => sql.includes('INSERT INTO inbox')).length;
-    const before = inserts();
     proxy.holdAnswers();
     let answered = false;
     const posted = post(replica, 'held-1').finally(() => {
       answered = true;
     });
-    await until(() => inserts() > before);
     await until(async () => (await stored('held')).length === 1);
     expect(answered).toBe(false);
     proxy.letAnswers();
