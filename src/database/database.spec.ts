@@ -409,6 +409,14 @@ describe('a statement', () => {
     expect(database.pool.totalCount).toBe(1);
   });
 
+  it('is forgotten, too, when all are sent together', async () => {
+    await database.together([
+      [FIND, [1]],
+      [FIND, [2]],
+    ]);
+    expect(await database.transaction(prepared)).toEqual([]);
+  });
+
   const KEPT = kept(`${FIND} AND $1 > 0`);
 
   it('that is kept stays prepared, whether or not its transaction failed', async () => {

@@ -79,7 +79,9 @@ export class Database {
     try {
       const began = client.query(this.begin);
       const answers = statements.map(([sql, parameters = []]) => tx.query(sql, parameters));
-      const [rows] = await Promise.all([Promise.all(answers), began, commit(client)]);
+      const committed = commit(client);
+      tx.forget();
+      const [rows] = await Promise.all([Promise.all(answers), began, committed]);
       client.release();
       return rows;
     } catch (error) {
