@@ -7,9 +7,10 @@ import {
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
-import type { Tenure } from '../../lanes/lane-queue.ts';
+import type { Leased, Tenure } from '../../lanes/lane-queue.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
+import { Breadth } from './breadth.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
 import { InboxProcessor } from './inbox-processor.ts';
 import { InboxQueue } from './inbox-queue.ts';
@@ -30,6 +31,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   /** Some of them were written to, so there is surely work. */
   private written = false;
   private lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
+  private readonly breadth: Breadth;
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
@@ -41,6 +43,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     wakeups: Wakeups,
     loops: Loops,
   ) {
+    this.breadth = new Breadth(settings.inboxBatchLanes);
     this.workers = Array.from({ length: settings.inboxWorkers }, (_, index) =>
       loops.create(`inbox-${index + 1}`, settings.inboxPoll, (signal, progressed) =>
         this.pass(signal, progressed),
@@ -84,41 +87,48 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     const everywhere = this.mustLookEverywhere(hints);
     const quick = this.written;
     this.written = false;
+    const askedAtMs = performance.now();
     const leased = await this.queue.lanes.lease({
       hint: everywhere ? undefined : [...hints],
       quick,
-      mostLanes: this.settings.inboxBatchLanes,
+      mostLanes: this.breadth.lanes,
       mostRows: this.settings.inboxBatchMessages,
     });
     if (!leased) return this.hinted.size > 0 ? 'again' : 'idle';
     // A look at all lanes ends when it has enough: those it did not come to are still to be looked at.
     if (everywhere) for (const lane of hints) if (!leased.tenure.lanes.has(lane)) this.hinted.add(lane);
-    await this.orAbandon(leased.tenure, () => this.work(leased.tenure, leased.rows, signal, progressed));
+    await this.orAbandon(leased.tenure, () => this.work(leased, askedAtMs, signal, progressed));
     return 'again';
   }
 
   /** Lanes written to, if they are few; but every so often all of them, for what nobody announced. */
   private mustLookEverywhere(hints: ReadonlySet<number>): boolean {
     const now = performance.now();
-    const few = hints.size > 0 && hints.size <= this.settings.inboxBatchLanes;
+    const few = hints.size > 0 && hints.size <= this.breadth.lanes;
     if (few && now - this.lookedEverywhereAtMs <= this.settings.inboxPoll) return false;
     this.lookedEverywhereAtMs = now;
     return true;
   }
 
   private async work(
-    tenure: Tenure,
-    first: readonly ClaimedMessage[],
+    { tenure, rows: first }: Leased<ClaimedMessage>,
+    askedAtMs: number,
     signal: AbortSignal,
     progressed: () => void,
   ): Promise<void> {
+    const most = this.settings.inboxBatchMessages;
     const until = performance.now() + this.settings.inboxSlice;
+    let handlingMs = 0;
     let rows = first;
     while (rows.length > 0) {
+      const beganAtMs = performance.now();
       await this.handle(tenure, rows, progressed);
+      handlingMs += performance.now() - beganAtMs;
       if (signal.aborted || performance.now() > until || tenure.lanes.size === 0) break;
-      rows = await this.queue.lanes.claim(tenure, this.settings.inboxBatchMessages);
+      rows = await this.queue.lanes.claim(tenure, most);
     }
+    const totalMs = performance.now() - askedAtMs;
+    this.breadth.adapt({ askingMs: totalMs - handlingMs, totalMs, full: first.length >= most });
     const released = [...tenure.lanes];
     await this.queue.lanes.release(tenure);
     // There may be more, also after an empty claim: others saw the lanes as taken until now.
