@@ -1,3 +1,5 @@
+import { kept } from '../database/kept.ts';
+
 /** Any constant of ours: one writer of listeners at a time, so that their revisions grow in the order of the commits. */
 const WRITER_LOCK = '5107205318272';
 
@@ -5,7 +7,7 @@ const WRITER_LOCK = '5107205318272';
 export const TAKE_TURN = `SELECT pg_advisory_xact_lock(${WRITER_LOCK})`;
 
 /** listener.revision — has anything changed? */
-export const REVISION = `SELECT COALESCE(max(revision), 0) AS revision, now() AS now FROM listener`;
+export const REVISION = kept(`SELECT COALESCE(max(revision), 0) AS revision, now() AS now FROM listener`);
 
 const COLUMNS = `number, name, definition, lanes, sealed, secret_from, origin, state, state_reason, state_since, state_by,
   created_at, updated_at, deleted_at`;

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Loops } from '../clock/loops.ts';
+import type { Transaction } from '../database/transaction.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { termsOf } from './effective-definition.ts';
 import type { Listener } from './listener.ts';
@@ -91,6 +92,12 @@ export class Listeners {
   /** The change is stored: when the database goes away just now, this replica learns of it later, like the others. */
   async refreshAfterChange(): Promise<void> {
     await this.refresh().catch(() => undefined);
+  }
+
+  /** Whether what is known at the time of the call is what is stored, as this transaction sees it. */
+  async isCurrent(tx: Transaction): Promise<boolean> {
+    const { revision: known } = this.now;
+    return (await this.store.revision(tx)).revision <= known;
   }
 
   /** Looks now; cheap when nothing has changed. */

@@ -14,6 +14,9 @@ export interface FannedOut extends MessageContent {
   readonly lane: number;
 }
 
+/** Another replica has changed a listener, and this one has not heard of it yet. */
+export class ListenersChanged extends Error {}
+
 /** Message → one delivery per listener, written with the transaction that applies the message. */
 @Injectable()
 export class FanOut {
@@ -23,8 +26,25 @@ export class FanOut {
     private readonly reads: Reads,
   ) {}
 
-  /** Answers with the outbox lanes written to, to be woken after the commit. */
+  /**
+   * Answers with the outbox lanes written to, to be woken after the commit. What was posted after a listener was defined is
+   * owed to it, whichever replica handles the message: rejects with ListenersChanged where this one has not heard of it.
+   */
   async write(messages: readonly FannedOut[], tx: Transaction): Promise<ReadonlySet<number>> {
+    const [isCurrent, lanes] = await Promise.all([
+      this.listeners.isCurrent(tx),
+      this.writeToKnown(messages, tx),
+    ]);
+    if (!isCurrent) throw new ListenersChanged();
+    return lanes;
+  }
+
+  /** After which it can be tried again. */
+  catchUp(): Promise<void> {
+    return this.listeners.refresh();
+  }
+
+  private async writeToKnown(messages: readonly FannedOut[], tx: Transaction): Promise<ReadonlySet<number>> {
     const types = [...new Set(messages.map(({ type }) => type))];
     const targets = types.flatMap((type) => this.listeners.of(type).map((listener) => ({ type, listener })));
     if (targets.length === 0) return new Set();

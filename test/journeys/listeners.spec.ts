@@ -128,6 +128,25 @@ describe('a listener', () => {
     await until(() => !known(other, 'spread'), SEEN_WITHIN_MS);
   });
 
+  it('is owed what is posted after it was defined, also where another replica handles it', async () => {
+    const handler = await startApp(database, { ROLES: 'inbox' });
+    const ended = async (id: string) => {
+      const read = async () => (await one.call('GET', `/v1/messages/${id}`)).body;
+      await until(async () => (await read()).status === 'finished');
+      return read();
+    };
+    try {
+      for (let n = 0; n < 20; n++) {
+        await put(`prompt-${n}`);
+        const body = { type: `prompt-${n}/x`, payload: n };
+        const { id } = (await one.call('POST', '/v1/messages', { body })).body;
+        expect((await ended(id)).deliveries).toMatchObject([{ listener: `prompt-${n}` }]);
+      }
+    } finally {
+      await handler.close();
+    }
+  });
+
   it('tells those who watch of each change, and of nothing else', async () => {
     let changes = 0;
     other.app.nest.get(Listeners).onChange(() => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable, Module } from '@nestjs/common';
+import { IsInt, IsOptional, IsString } from 'class-validator';
 import supertest from 'supertest';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
@@ -43,6 +44,18 @@ class Second {
   }
 }
 
+class Checked {
+  @IsInt()
+  n!: number;
+  @IsOptional()
+  @IsString()
+  fail?: 'twice';
+}
+
+@Denormalizer({ types: ['checked'], payload: Checked })
+@Injectable()
+class Third extends First {}
+
 /** Calls outside that hang until the test lets them go. */
 const hanging: (() => void)[] = [];
 
@@ -58,7 +71,7 @@ class Slow {
   }
 }
 
-@Module({ providers: [First, Second, Slow] })
+@Module({ providers: [First, Second, Third, Slow] })
 class LedgerModule {}
 
 const LEDGER = { entities: [], migrations: [Ledger1763251300900], module: LedgerModule };
@@ -213,6 +226,19 @@ describe('processing', () => {
     expect(why.body.waitsFor).toMatchObject({ kind: 'hold', reason: 'dead-letter', deadLetter: 'g-13' });
     await replica.call('DELETE', '/v1/keys/g-3/hold');
     await ended('g-33', 'finished');
+  });
+
+  it('A7 lets no message pass an earlier one of its key that fails only when it is tried without it', async () => {
+    const messages = [{ n: 1, fail: 'twice' }, { n: 'none' }, { n: 3 }].map((payload, n) => ({
+      id: `p-${n}`,
+      key: 'p',
+      type: 'checked',
+      payload,
+    }));
+    await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+    await ended('p-1', 'dead');
+    expect(await story('p-0')).toMatchObject({ status: 'finished', attempt: 3 });
+    expect(await story('p-2')).toMatchObject({ status: 'held', attempt: 0 });
   });
 
   it('buries at once what a denormalizer refuses', async () => {

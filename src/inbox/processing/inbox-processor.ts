@@ -7,7 +7,7 @@ import type { Transaction } from '../../database/transaction.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
 import { LeaseLost, type Tenure } from '../../lanes/lane-queue.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
-import { FanOut } from '../../outbox/fan-out.ts';
+import { FanOut, ListenersChanged } from '../../outbox/fan-out.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
 import { ApplyFailed, Effects, type Prepared } from '../denormalizers/effects.ts';
@@ -28,6 +28,12 @@ export interface Batch {
   readonly prepared: Prepared;
   /** Told after each transaction: a batch that fails is gone through one by one, and that can take long. */
   readonly progressed?: () => void;
+}
+
+/** How far a batch has got. */
+interface Course extends Batch {
+  /** Keys that wait now: what comes later of them waits too. */
+  readonly waiting: Set<string>;
 }
 
 const CONFLICT_RETRIES = 3;
@@ -70,16 +76,17 @@ export class InboxProcessor {
   }
 
   async handle(batch: Batch): Promise<void> {
-    await this.run(batch, batch.messages, []);
+    await this.run({ ...batch, waiting: new Set() }, batch.messages, []);
   }
 
   /**
    * Applies them together. If that fails, those who failed are tried alone, after those it does not concern; `behind`
    * are later messages of the key of a message that is tried alone. A statement that fails hides what the others would
-   * have done, so there may be more: from the second failure on, the rest is tried in halves.
+   * have done, so there may be more: from the second failure on, the rest is tried in halves. Earlier messages of a key
+   * are among the rest: when one of them then fails too, those behind it do not overtake it.
    */
   private async run(
-    batch: Batch,
+    batch: Course,
     rows: readonly ClaimedMessage[],
     behind: readonly ClaimedMessage[],
     failures = 0,
@@ -90,16 +97,21 @@ export class InboxProcessor {
     if (!failed) return this.run(batch, behind, []);
     if (rows.length === 1) {
       const keyWaits = await this.fail(batch.tenure, rows[0]!, failed.reason, behind);
-      return keyWaits ? undefined : this.run(batch, behind, []);
+      if (!keyWaits) return this.run(batch, behind, []);
+      batch.waiting.add(rows[0]!.key);
+      return;
     }
     if (failed.guilty.length === 0) return this.oneByOne(batch, rows);
     const { others, alone } = split(rows, failed.guilty);
     const parts = failures > 0 ? halves(others) : [others];
     for (const part of parts) await this.run(batch, part, [], failures + 1);
-    for (const [guilty, ...after] of alone) await this.run(batch, [guilty!], after);
+    for (const [guilty, ...after] of alone) {
+      if (batch.waiting.has(guilty!.key)) await this.keepWaiting(batch.tenure, [guilty!, ...after]);
+      else await this.run(batch, [guilty!], after);
+    }
   }
 
-  private async oneByOne(batch: Batch, rows: readonly ClaimedMessage[]): Promise<void> {
+  private async oneByOne(batch: Course, rows: readonly ClaimedMessage[]): Promise<void> {
     for (const [first, ...rest] of byKey(rows, ({ key }) => key)) {
       await this.run(batch, [first!], rest);
     }
@@ -122,7 +134,8 @@ export class InboxProcessor {
         } else if (error instanceof SettledByOthers) {
           this.lost(batch.tenure, lanesOf(mine));
           return undefined;
-        } else if (isDatabaseAway(reasonOf(error))) throw reasonOf(error);
+        } else if (error instanceof ListenersChanged) await this.fanOut.catchUp();
+        else if (isDatabaseAway(reasonOf(error))) throw reasonOf(error);
         else if (attempt > CONFLICT_RETRIES || !isConflictOfTransactions(reasonOf(error))) {
           return error instanceof ApplyFailed ? error : new ApplyFailed(mine.length === 1 ? mine : [], error);
         }
@@ -201,17 +214,17 @@ export class InboxProcessor {
               [{ message: row, error: failure.error, charged: failure.kind === 'retry' }],
               tx,
             ),
-        keyWaits
-          ? this.settle.putBack(
-              behind.map((message) => ({ message, charged: false })),
-              tx,
-            )
-          : undefined,
+        keyWaits ? this.settle.putBack(uncharged(behind), tx) : undefined,
         keyWaits ? this.queue.lanes.hold([holdFor(row, failure)], tx) : undefined,
       ]);
     });
     if (settled.length > 0) this.report(row, failure, reason);
     return keyWaits || settled.length === 0;
+  }
+
+  /** Behind the hold of their key. */
+  private async keepWaiting(tenure: Tenure, rows: readonly ClaimedMessage[]): Promise<void> {
+    await this.fenced(tenure, rows, (tx, mine) => this.settle.putBack(uncharged(mine), tx));
   }
 
   private async lapseSifted(tenure: Tenure, { expired, superseded }: Sifted): Promise<void> {
@@ -340,6 +353,10 @@ function halves(rows: readonly ClaimedMessage[]): ClaimedMessage[][] {
   const keys = byKey(rows, ({ key }) => key);
   const middle = Math.ceil(keys.length / 2);
   return [keys.slice(0, middle).flat(), keys.slice(middle).flat()];
+}
+
+function uncharged(rows: readonly ClaimedMessage[]) {
+  return rows.map((message) => ({ message, charged: false }));
 }
 
 function holdFor(row: ClaimedMessage, failure: Failure) {
