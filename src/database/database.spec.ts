@@ -409,6 +409,17 @@ describe('a statement', () => {
     expect(database.pool.totalCount).toBe(1);
   });
 
+  it('is forgotten with a transaction that failed before another one was even parsed', async () => {
+    const DIVIDE = 'SELECT 1 / $1::int';
+    const failing = database.transaction(async (tx) => {
+      const issued = [FIND, DIVIDE].map((sql) => tx.query(sql, [1]));
+      await Promise.all([...issued, tx.query(DIVIDE, [0]), tx.query(FIND, [2])]);
+    });
+    await expect(failing).rejects.toThrow('division by zero');
+    expect(await database.transaction(prepared)).toEqual([]);
+    expect(database.pool.totalCount).toBe(1);
+  });
+
   it('is forgotten, too, when all are sent together', async () => {
     await database.together([
       [FIND, [1]],

@@ -3,6 +3,9 @@ import type { PoolClient, QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { keptName } from './kept.ts';
 
+/** No name is used twice, whatever became of the first. */
+let lastName = 0;
+
 /**
  * An open transaction. Statements issued without awaiting each other are pipelined: they reach the server in
  * the order issued, in one round trip. A text that comes a second time is parsed once for all the times to come, and
@@ -13,7 +16,6 @@ export class Transaction {
   private readonly pending = new Set<Promise<unknown>>();
   /** Texts that came before, with their names if they came more than once. */
   private readonly uses = new Map<string, string | undefined>();
-  private named = 0;
   private entityManager: EntityManager | undefined;
   private corked = false;
   private over = false;
@@ -73,8 +75,8 @@ export class Transaction {
     }
     const known = this.uses.get(sql);
     if (known) return known;
-    this.named += 1;
-    const name = `sluice_${this.named}`;
+    lastName += 1;
+    const name = `sluice_${lastName}`;
     this.uses.set(sql, name);
     return name;
   }
@@ -100,8 +102,9 @@ export class Transaction {
       delete parsedStatements[name];
       delete submittedNamedStatements[name];
     }
-    // If it fails, so does the next statement on this connection, and that is heard.
-    this.client.query(names.map((name) => `DEALLOCATE ${name}`).join('; ')).catch(() => undefined);
+    // One by one: a text that came after a failure was never parsed, and that must not keep the others. If the connection
+    // is broken, so is its next statement, and that is heard.
+    for (const name of names) this.client.query(`DEALLOCATE ${name}`).catch(() => undefined);
   }
 
   /** A statement nobody awaits must not outlive its transaction, and its failure must still roll it back. */

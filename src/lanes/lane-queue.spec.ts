@@ -455,6 +455,14 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([1, 1, 1]);
   });
 
+  it('takes it back of every one of them, as many as one claim can have', async () => {
+    await post(7, 'k', 2_000);
+    await lease(a, [7], 2_000);
+    await leasesRunOut();
+    await lease(b, [7], 1);
+    expect(new Set((await attempts()).slice(1))).toEqual(new Set([0]));
+  });
+
   it('leaves a lane whose holders died to the careful, one message at a time, and charges that one', async () => {
     await post(7, 'k', 3);
     for (let crash = 0; crash < SUSPECT_AFTER; crash++) {

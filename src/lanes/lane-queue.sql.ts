@@ -35,8 +35,11 @@ const LAST = '9223372036854775807';
  */
 const MOST_DUE_HOLDS = 64;
 
-/** Marks are looked for this deep in a lane and its holds; what lies deeper is not charged twice when it is claimed. */
-const MOST_MARKED = 500;
+/**
+ * Marks are looked for this deep in a lane and its holds: as deep as the largest claim that a setting allows. What lies
+ * deeper is not charged twice when it is claimed.
+ */
+const MOST_MARKED = 2_000;
 const MOST_MARKED_HOLDS = 5_000;
 
 /**

@@ -9,6 +9,8 @@ const QUERY_BYTES = 8 * 1024 * 1024;
 /** What is kept of messages that were just fanned out, and the largest of them. */
 const RECENT_BYTES = 16 * 1024 * 1024;
 const RECENT_LARGEST_BYTES = 64 * 1024;
+/** About what a row takes besides its payload: without it, millions of tiny ones would count as nothing. */
+const ROW_BYTES = 1024;
 
 interface Wanted {
   readonly deliveries: readonly ClaimedDelivery[];
@@ -85,7 +87,7 @@ function pick(
 }
 
 function sizeOf({ payload }: MessageContent): number {
-  return payload.length;
+  return payload.length + ROW_BYTES;
 }
 
 /** Parts that are loaded one after the other. */

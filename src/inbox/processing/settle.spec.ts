@@ -3,7 +3,7 @@ import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { inVain } from '../../../test/support/in-vain.ts';
 import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
-import { FINISH, LAPSE, PUT_BACK } from './settle.sql.ts';
+import { FINISH, LAPSE, LAST_OF_SLOTS, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
 const CLAIMED = 200;
 
@@ -48,5 +48,38 @@ describe('what settles a batch goes straight to its rows, whatever the statistic
                   WHERE inbox.position = done.position AND inbox.status = 'processing'`;
     const { lookedAt } = await inVain(client, STRAIGHT_PLANS, join, [positions]);
     expect(lookedAt).toBeGreaterThan(CLAIMED * CLAIMED);
+  });
+});
+
+describe('the last message of a slot', () => {
+  const KEPT = 20_000;
+  const WANTED = [['busy'], ['slot'], ['["edited","named"]']];
+
+  beforeAll(async () => {
+    await client.query(
+      `INSERT INTO inbox (id, source, type, key, lane, payload, status, attempt, settled_at)
+       SELECT 'old-' || n, 's', 'edited', 'busy', 1, '{}', 'finished', 1, now() FROM generate_series(1, ${KEPT}) AS n`,
+    );
+    await client.query(
+      `INSERT INTO inbox (id, source, type, key, lane, payload, expires_at)
+       SELECT new.id, 's', new.type, 'busy', 1, '{}', now() + new.lasts::interval
+       FROM (VALUES ('first', 'edited', NULL), ('second', 'named', '1 hour'), ('third', 'other', NULL),
+                    ('late', 'edited', '-1 second')) AS new(id, type, lasts)`,
+    );
+  });
+
+  it('is the last of its types that waits and has not expired', async () => {
+    const { rows } = await client.query(LAST_OF_SLOTS, WANTED);
+    const [{ position }] = (await client.query(`SELECT position FROM inbox WHERE id = 'second'`)).rows;
+    expect(rows).toEqual([{ key: 'busy', slot: 'slot', position }]);
+  });
+
+  it('is found without reading all that is kept of its key', async () => {
+    const explained = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${LAST_OF_SLOTS}`;
+    await client.query(`BEGIN; ${SLOT_SETTINGS}`);
+    const { rows } = await client.query(explained, WANTED);
+    await client.query('ROLLBACK');
+    const { 'Shared Hit Blocks': hit, 'Shared Read Blocks': read } = rows[0]['QUERY PLAN'][0].Plan;
+    expect(hit + read).toBeLessThan(50);
   });
 });

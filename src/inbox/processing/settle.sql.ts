@@ -37,21 +37,20 @@ export const SLOT_SETTINGS = 'SET LOCAL enable_seqscan = off; SET LOCAL enable_b
 
 /**
  * inbox.lastOfSlots — for each key, the last waiting message among the types of a slot: a burst may be longer than a
- * claim. Only the last thousand of a key are looked at, whatever their types; what lies before them is compared within
- * its claim. One that has expired supersedes nobody. $1 keys, $2 slots, $3 types of each slot, a JSON array
+ * claim. Only the last hundred of a key are looked at, whatever they are and however they ended: all that is kept of a
+ * busy key would take seconds. What lies before them is compared within its claim. One that has expired supersedes nobody. $1 keys, $2 slots, $3 types of each slot, a JSON array
  */
 export const LAST_OF_SLOTS = `
   SELECT wanted.key, wanted.slot, last.position
   FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS wanted(key, slot, types)
   CROSS JOIN LATERAL (
     SELECT tail.position FROM (
-      SELECT queued.position, queued.type FROM inbox AS queued
+      SELECT queued.position, queued.type, queued.settled_at, queued.waits, queued.expires_at FROM inbox AS queued
       WHERE (queued.key, queued.position) > (wanted.key, 0)
         AND (queued.key, queued.position) < (wanted.key, 9223372036854775807)
-        AND queued.settled_at IS NULL AND queued.waits IS DISTINCT FROM 'due'
-        AND (queued.expires_at IS NULL OR queued.expires_at > statement_timestamp())
-      ORDER BY queued.key DESC, queued.position DESC LIMIT 1000
+      ORDER BY queued.key DESC, queued.position DESC LIMIT 100
     ) AS tail
-    WHERE wanted.types ? tail.type
+    WHERE wanted.types ? tail.type AND tail.settled_at IS NULL AND tail.waits IS DISTINCT FROM 'due'
+      AND (tail.expires_at IS NULL OR tail.expires_at > statement_timestamp())
     ORDER BY tail.position DESC LIMIT 1
   ) AS last`;
