@@ -148,11 +148,18 @@ export class Server {
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
       throw new Problem('bad-request', 'Send a Host header.');
     }
-    const access = this.scopeOf(request.routeOptions.config.access ?? 'public');
+    const declared = request.routeOptions.config.access ?? 'public';
+    if (declared !== 'public' && declared !== 'metrics') this.refuseWithoutTheRole();
+    const access = this.scopeOf(declared);
     if (access === 'public') return;
     const caller = this.gatekeeper?.everybody ?? (await this.callerOf(request));
     if (!permits(caller, access)) throw new Problem('forbidden', `This needs the scope "${access}".`);
     request.caller = caller;
+  }
+
+  private refuseWithoutTheRole(): void {
+    if (this.settings.roles.includes('api')) return;
+    throw new Problem('not-found', 'This replica serves health and metrics only: ROLES does not name "api".');
   }
 
   private scopeOf(access: Access): Scope | 'public' {

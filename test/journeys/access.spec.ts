@@ -38,4 +38,17 @@ describe('access', () => {
       }
     }
   });
+
+  it('E9 gives health and metrics, and nothing else, on a replica without the role api', async () => {
+    const worker = await startApp(database, { ROLES: 'inbox,outbox,upkeep' });
+    const status = async (path: string) => (await worker.call('GET', path)).status;
+    try {
+      const answers = await Promise.all(['/livez', '/readyz', '/metrics', '/v1/messages'].map(status));
+      expect(answers).toEqual([200, 200, 200, 404]);
+      const posted = await worker.call('POST', '/v1/messages', { body: { type: 't', payload: 1 } });
+      expect([posted.status, posted.body.detail]).toEqual([404, expect.stringContaining('ROLES')]);
+    } finally {
+      await worker.close();
+    }
+  });
 });
