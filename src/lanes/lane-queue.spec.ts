@@ -597,6 +597,36 @@ describe('lanes that are held each for itself', () => {
   });
 });
 
+describe('whether there may be more', () => {
+  it.each([
+    ['a lane gave less than it was asked for', { 7: 3 }, 4, false],
+    ['a lane gave all it was asked for', { 7: 4 }, 4, true],
+    ['one of two lanes gave its share, however few came together', { 7: 1, 8: 4 }, 8, true],
+    ['neither of two lanes gave its share', { 7: 3, 8: 3 }, 8, false],
+  ])('is told: %s', async (_, lanes, mostRows, more) => {
+    for (const [lane, count] of Object.entries(lanes)) await post(Number(lane), `k${lane}`, count);
+    const hint = Object.keys(lanes).map(Number);
+    for (const quick of [true, false]) {
+      const { tenure } = (await a.queue.lease({ hint, mostRows, mostLanes: hint.length, quick }))!;
+      expect(tenure.more).toBe(more);
+      await a.queue.giveBack(tenure);
+    }
+  });
+
+  it('is so where rows had to be parked, and not when nothing is left', async () => {
+    await post(7, 'held', 2);
+    await post(7, 'free', 1);
+    await a.database.transaction((tx) =>
+      a.queue.hold([{ key: 'held', lane: 7, forMs: undefined, reason: 'operator' }], tx),
+    );
+    const { tenure, rows } = (await lease(a, [7]))!;
+    expect([positions(rows), tenure.more]).toEqual([[3], true]);
+    await finish(a, tenure, rows);
+    expect(await a.queue.claim(tenure, 8)).toEqual([]);
+    expect(tenure.more).toBe(false);
+  });
+});
+
 describe('8. no lane is forgotten', () => {
   it('gives every lane its turn, however few are taken at a time', async () => {
     for (let lane = 0; lane < 256; lane += 5) await post(lane, `k${lane}`, 2);

@@ -21,7 +21,7 @@ export interface QueueTable {
 
 /**
  * For the statements below, in one transaction with them. The claim is not made durable by itself: a lost claim is a claim
- * that never was, and the token it left in memory then proves nothing.
+ * that never was, and the token it left in memory then proves nothing. Nor is the release: a lost one is a lease that ends.
  */
 export const QUEUE_SETTINGS = `${STRAIGHT_PLANS}; SET LOCAL synchronous_commit = off`;
 

@@ -60,6 +60,8 @@ export interface Tenure {
   busyLanes: number;
   /** The last claim met rows of held keys. */
   parking: boolean;
+  /** The last claim got all it wanted of some lane, or had to park: there may be more. */
+  more: boolean;
 }
 
 export interface LaneRow {
@@ -215,7 +217,7 @@ export class LaneQueue<Row extends LaneRow> {
   /** All that was claimed is settled. */
   async release(tenure: Tenure, lanes: readonly number[] = [...tenure.lanes]): Promise<void> {
     if (lanes.length === 0) return;
-    await this.database.execute(RELEASE_LANES, [this.name, lanes, tenure.token]);
+    await this.database.together([[QUEUE_SETTINGS], [RELEASE_LANES, [this.name, lanes, tenure.token]]]);
     for (const lane of lanes) tenure.lanes.delete(lane);
   }
 
@@ -301,7 +303,10 @@ export class LaneQueue<Row extends LaneRow> {
       ])) as [unknown, LaneRow[], (Row & { parked: number })[]];
       if (lanes.length === 0) return undefined;
       const { rows, parked } = claimOf(claimed);
-      const tenure = this.tenureOf(token, lanes, { parking: parked > 0 });
+      const tenure = this.tenureOf(token, lanes, {
+        parking: parked > 0,
+        more: parked > 0 || busyLanes(rows, perLane) > 0,
+      });
       if (rows.length > 0 || !tenure.parking) return { tenure, rows };
       return { tenure, rows: await this.claim(tenure, mostRows, mostPerLane) };
     } catch (error) {
@@ -319,6 +324,7 @@ export class LaneQueue<Row extends LaneRow> {
       renewAtMs: this.nextRenewal(),
       busyLanes: lanes.length,
       parking: false,
+      more: true,
       ...more,
     };
   }
@@ -377,7 +383,8 @@ export class LaneQueue<Row extends LaneRow> {
       mostRows: most,
     });
     tenure.parking = parked > 0;
-    tenure.busyLanes = busyLanes(rows, Math.floor(most / lanes.length));
+    tenure.more = parked > 0 || rows.length >= most || busyLanes(rows, perLane) > 0;
+    tenure.busyLanes = Math.max(1, busyLanes(rows, Math.floor(most / lanes.length)));
     return rows;
   }
 
@@ -434,5 +441,5 @@ function claimOf<Row extends LaneRow>(answer: (Row & { parked: number })[]): { r
 function busyLanes(rows: readonly LaneRow[], share: number): number {
   const counts = new Map<number, number>();
   for (const { lane } of rows) counts.set(lane, (counts.get(lane) ?? 0) + 1);
-  return Math.max(1, [...counts.values()].filter((count) => count >= Math.max(1, share)).length);
+  return [...counts.values()].filter((count) => count >= Math.max(1, share)).length;
 }

@@ -82,6 +82,7 @@ export function inOneSnapshot<Row extends LaneRow>(queue: LaneQueue<Row>): void 
       renewAtMs: performance.now() + leaseMs / 2,
       busyLanes: leased.length,
       parking: false,
+      more: true,
     };
     const rows = answer.filter(({ position }) => position !== null);
     return { tenure, rows: rows.sort((a, b) => a.position - b.position) };

@@ -124,14 +124,14 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       const beganAtMs = performance.now();
       await this.handle(tenure, rows, progressed);
       handlingMs += performance.now() - beganAtMs;
-      if (signal.aborted || performance.now() > until || tenure.lanes.size === 0) break;
+      if (!tenure.more || signal.aborted || performance.now() > until || tenure.lanes.size === 0) break;
       rows = await this.queue.lanes.claim(tenure, most);
     }
     const totalMs = performance.now() - askedAtMs;
     this.breadth.adapt({ askingMs: totalMs - handlingMs, totalMs, full: first.length >= most });
     const released = [...tenure.lanes];
     await this.queue.lanes.release(tenure);
-    // There may be more, also after an empty claim: others saw the lanes as taken until now.
+    // There may be more by now, and others saw the lanes as taken.
     for (const lane of released) this.hinted.add(lane);
   }
 
