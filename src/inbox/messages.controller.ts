@@ -14,9 +14,9 @@ import { Allow } from '../http/access.ts';
 import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
+import { timeParameter } from '../http/time.ts';
 import { FanOut } from '../outbox/fan-out.ts';
 import { isRefusal, type Outcome } from './accept.ts';
-import { checkTime, Faults } from './fields.ts';
 import { HoldsStore } from './holds/holds-store.ts';
 import { explain } from './holds/why.ts';
 import { Ingest } from './ingest.ts';
@@ -123,7 +123,7 @@ export class MessagesController {
       status: statusOf(query.status),
       type: query.type,
       key: query.key,
-      since: timeOf(query.since),
+      since: timeParameter('since', query.since),
     };
     const rows = await this.messages.list(filter, page.after, page.limit + 1);
     return pageOf(rows, page.limit, (row) => row.position, messageView);
@@ -190,12 +190,4 @@ function reasonOf(outcome: Outcome): string {
 function statusOf(text: string | undefined): Status | undefined {
   if (text === undefined || (STATUSES as readonly string[]).includes(text)) return text as Status | undefined;
   throw new Problem('invalid', `status must be one of ${STATUSES.join(', ')}.`);
-}
-
-function timeOf(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
-  const faults = new Faults();
-  const time = checkTime(text, '', faults);
-  if (time === undefined) throw new Problem('invalid', `since ${faults.list[0]?.detail}.`);
-  return time;
 }

@@ -14,7 +14,7 @@ import { Allow } from '../http/access.ts';
 import { pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
-import { utcOf } from '../http/time.ts';
+import { NO_TIME, utcOf } from '../http/time.ts';
 import { validBody } from '../http/valid-body.ts';
 import type { Listener } from '../listeners/listener.ts';
 import { Listeners } from '../listeners/listeners.ts';
@@ -160,6 +160,5 @@ function progressView({ id, matched, closed, waiting, dead, filter, ...times }: 
 function timeOf(text: string, pointer: string): string {
   const time = utcOf(text);
   if (time !== undefined) return time;
-  const detail = 'must be a time such as 2026-01-31T12:00:00Z';
-  throw new Problem('invalid', `${pointer} ${detail}.`, { errors: [{ pointer, detail }] });
+  throw new Problem('invalid', `${pointer} ${NO_TIME}.`, { errors: [{ pointer, detail: NO_TIME }] });
 }

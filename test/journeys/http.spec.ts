@@ -55,6 +55,14 @@ describe('the catalogue of problems', () => {
 describe('a request that cannot be served', () => {
   const NEW_KEY = '/v1/api-keys';
   const json = (body: unknown): CallOptions => ({ body });
+  const cursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const NO_TIMES = [
+    '0000-01-01T00:00:00Z',
+    '0001-01-01T00:00:00+01:00',
+    '9999-12-31T23:59:59-01:00',
+    '2026-02-31T00:00:00Z',
+    '2026-W05-1T00:00:00Z',
+  ];
 
   it.each<[what: string, problem: string, method: string, path: string, options: CallOptions]>([
     ['a body that is not JSON', 'malformed-json', 'POST', NEW_KEY, json('{"name":')],
@@ -109,6 +117,33 @@ describe('a request that cannot be served', () => {
       `${NEW_KEY}?cursor=${Buffer.from('"\\u0000"').toString('base64url')}`,
       {},
     ],
+    ...['/v1/audit', '/v1/dead-letters', '/v1/dead-letters/groups', '/v1/messages'].flatMap((path) =>
+      NO_TIMES.map((time): [string, string, string, string, CallOptions] => [
+        `${time} in ${path}`,
+        'invalid',
+        'GET',
+        `${path}?since=${encodeURIComponent(time)}`,
+        {},
+      ]),
+    ),
+    ...NO_TIMES.map((since): [string, string, string, string, CallOptions] => [
+      `${since} in a filter`,
+      'invalid',
+      'POST',
+      '/v1/dead-letters/revive',
+      json({ filter: { since } }),
+    ]),
+    ['a lane beyond all in a cursor', 'invalid', 'GET', `/v1/holds?cursor=${cursor([2 ** 40, 'k'])}`, {}],
+    ['a lane below all in a cursor', 'invalid', 'GET', `/v1/holds?cursor=${cursor([-1, 'k'])}`, {}],
+    ...['+010000-01-01T00:00:00.000Z', '0000-01-01T00:00:00.000Z', '-000001-01-01T00:00:00.000Z'].map(
+      (time): [string, string, string, string, CallOptions] => [
+        `${time} in a cursor`,
+        'invalid',
+        'GET',
+        `/v1/candidates?cursor=${cursor(['-appliedAt', time, 'c'])}`,
+        {},
+      ],
+    ),
   ])('is told so as a problem: %s → %s', async (_what, problem, method, path, options) => {
     const answer = await replica.call(method, path, options);
     expectProblem(answer, problem);
@@ -281,6 +316,12 @@ describe('a fault of the service', () => {
       throw Object.assign(new Error(CANARY), { code: '57P01' });
     }
 
+    @Get('value')
+    @Allow('public')
+    value() {
+      throw Object.assign(new Error(CANARY), { code: '22008' });
+    }
+
     @Get('slow')
     @Allow('public')
     slow() {
@@ -325,6 +366,7 @@ describe('a fault of the service', () => {
     ['unserializable', 'internal'],
     ['nest', 'internal'],
     ['away', 'database-away'],
+    ['value', 'invalid'],
   ])(
     'tells the caller nothing, and the log everything under the request id: %s → %s',
     async (path, problem) => {

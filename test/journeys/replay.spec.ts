@@ -168,9 +168,12 @@ describe('replay', () => {
 
   it('asks for times that are times', async () => {
     await stage.listen('asked');
-    for (const since of ['yesterday', '2026-W07', '2026-02-31T00:00:00Zz', '']) {
-      const answer = await stage.call('POST', '/v1/listeners/asked/replay', { since });
-      expect([since, answer.status]).toEqual([since, 422]);
+    const outside = ['0000-01-01T00:00:00Z', '9999-12-31T23:59:59-01:00', '2026-02-31T00:00:00Z'];
+    for (const time of ['yesterday', '2026-W07', '2026-02-31T00:00:00Zz', '', ...outside]) {
+      for (const span of [{ since: time }, { since: LONG_AGO, until: time }]) {
+        const answer = await stage.call('POST', '/v1/listeners/asked/replay', span);
+        expect([span, answer.status]).toEqual([span, 422]);
+      }
     }
     expect((await stage.call('GET', '/v1/listeners/asked/replays/1000000')).status).toBe(404);
     expect((await stage.call('GET', '/v1/listeners/asked/replays/x')).status).toBe(404);

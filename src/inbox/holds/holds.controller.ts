@@ -15,6 +15,7 @@ import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validBody } from '../../http/valid-body.ts';
 import { checkKey, checkTime, Faults } from '../fields.ts';
+import { INBOX_LANES } from '../new-message.ts';
 import { type HoldCursor, HoldsStore } from './holds-store.ts';
 
 export class PutHold {
@@ -81,7 +82,9 @@ export class HoldsController {
 }
 
 function isHoldCursor(value: unknown): value is HoldCursor {
-  return (
-    Array.isArray(value) && Number.isInteger(value[0]) && typeof value[1] === 'string' && value.length === 2
-  );
+  return Array.isArray(value) && value.length === 2 && isLane(value[0]) && typeof value[1] === 'string';
+}
+
+function isLane(value: unknown): boolean {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) < INBOX_LANES;
 }
