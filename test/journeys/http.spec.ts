@@ -219,6 +219,27 @@ describe('a request that cannot be served', () => {
     expect(answer.headers.get('www-authenticate')).toBe('Bearer');
   });
 
+  it.each<[method: string, path: string, body: object]>([
+    [
+      'PUT',
+      '/v1/schedules/nulls',
+      { cron: '0 0 1 1 *', type: 't', payload: null, key: null, timezone: null, onMissed: null },
+    ],
+    ['PUT', '/v1/keys/nulls/hold', { until: null, reason: 'r' }],
+    [
+      'POST',
+      '/v1/dead-letters/revive',
+      {
+        filter: { stage: null, listener: null, type: null, key: null, error: null, since: null },
+        reason: null,
+        dryRun: null,
+      },
+    ],
+  ])('is not one that says null of what it may leave out: %s %s', async (method, path, body) => {
+    const answer = await replica.call(method, path, { body });
+    expect(answer.status < 300 ? 'taken' : answer.text).toBe('taken');
+  });
+
   it('names every unknown and every wrong field by its pointer', async () => {
     const answer = await replica.call('POST', '/v1/api-keys', {
       body: { name: 'x', scopes: ['nothing'], 'a/b~c': 1, colour: 'red' },
