@@ -15,6 +15,7 @@ export function validBody<T extends object>(type: Type<T>): PipeTransform<unknow
 }
 
 export async function validated<T extends object>(type: Type<T>, value: unknown): Promise<T> {
+  if (value === undefined) throw new Problem('malformed-json', 'The body is empty.');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new Problem('invalid', 'The body must be a JSON object.', {
       errors: [{ pointer: '', detail: 'must be an object' }],

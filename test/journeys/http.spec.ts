@@ -275,6 +275,49 @@ describe('a request that cannot be served', () => {
   });
 });
 
+describe('an empty body', () => {
+  const bodyless = (method: string, path: string, type: string) =>
+    sendRaw(
+      replica.url,
+      `${method} ${path} HTTP/1.1\r\n${AS_ADMIN}content-type: ${type}\r\nconnection: close\r\n` +
+        `${method === 'DELETE' ? '' : 'content-length: 0\r\n'}\r\n`,
+    );
+
+  it.each([
+    ['DELETE', '/v1/keys/k/hold'],
+    ['DELETE', '/v1/listeners/none'],
+    ['DELETE', '/v1/schedules/none'],
+    ['DELETE', '/v1/api-keys/none'],
+    ['DELETE', '/v1/dead-letters/none'],
+    ['POST', '/v1/dead-letters/none/revive'],
+    ['POST', '/v1/listeners/none/pause'],
+    ['POST', '/v1/listeners/none/resume'],
+    ['POST', '/v1/listeners/none/rotate-secret'],
+    ['POST', '/v1/listeners/none/test'],
+    ['POST', '/v1/schedules/none/pause'],
+    ['POST', '/v1/schedules/none/resume'],
+  ])('is none, whatever content type a client sets always: %s %s', async (method, path) => {
+    for (const type of ['application/json', 'application/x-www-form-urlencoded'])
+      expectRawProblem(await bodyless(method, path, type), 'not-found');
+  });
+
+  it.each([
+    ['POST', '/v1/messages'],
+    ['POST', '/v1/messages/batch'],
+    ['POST', '/v1/api-keys'],
+    ['POST', '/v1/dead-letters/revive'],
+    ['POST', '/v1/dead-letters/discard'],
+    ['POST', '/v1/listeners/none/replay'],
+    ['PUT', '/v1/listeners/none'],
+    ['PUT', '/v1/schedules/none'],
+    ['PUT', '/v1/keys/k/hold'],
+  ])('is not valid JSON where one is needed: %s %s', async (method, path) => {
+    expectRawProblem(await bodyless(method, path, 'application/json'), 'malformed-json');
+    const typed = path.startsWith('/v1/messages');
+    expectProblem(await replica.call(method, path), typed ? 'unsupported-media-type' : 'malformed-json');
+  });
+});
+
 describe('a request id', () => {
   it.each(['abc', 'A-1_b.c:d', 'x'.repeat(128)])('is taken from the caller: %s', async (id) => {
     const answer = await replica.call('GET', '/livez', { headers: { 'x-request-id': id } });
