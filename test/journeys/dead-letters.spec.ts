@@ -201,7 +201,7 @@ describe('dead letters of the inbox', () => {
     broken.delete('one');
     await call('POST', '/v1/dead-letters/passed-one/revive');
     const { waitsFor } = (await call('GET', '/v1/messages/passed-one/why')).body;
-    expect(waitsFor).toMatchObject({ kind: 'hold', reason: 'dead-letter', deadLetter: 'passed-two' });
+    expect(waitsFor).toMatchObject({ hold: 'dead-letter', reason: 'dead-letter', deadLetter: 'passed-two' });
     broken.delete('two');
     await call('POST', '/v1/dead-letters/passed-two/revive');
     await becomes('passed-b', 'finished');
@@ -214,7 +214,7 @@ describe('dead letters of the inbox', () => {
     broken.clear();
     await call('POST', '/v1/dead-letters/both-bad/revive');
     const why = (await call('GET', '/v1/messages/both-bad/why')).body;
-    expect(why.waitsFor).toMatchObject({ kind: 'hold', reason: 'operator', note: 'stocktaking' });
+    expect(why.waitsFor).toMatchObject({ kind: 'hold', hold: 'operator', reason: 'stocktaking' });
     await call('DELETE', '/v1/keys/both/hold');
     await becomes('both-c', 'finished');
     expect(await applied('both')).toEqual(['bad', 'b', 'c']);
