@@ -361,6 +361,23 @@ describe('C7 ?pending=true', () => {
     expect((await get('candidates/future?pending=true')).body).toEqual(body);
   });
 
+  it('shows a vacancy, too, whose messages have its id for their key', async () => {
+    await hold('v-next');
+    for (const what of ['opened', 'closed'])
+      await one.call('POST', '/v1/messages', {
+        body: {
+          type: `urn:ekp:events/vacancy-${what}`,
+          key: 'v-next',
+          payload: { vacancyId: 'v-next', title: 'Next' },
+        },
+      });
+    const { status, body } = await get('vacancies/v-next?pending=true');
+    expect([status, body]).toMatchObject([200, { id: 'v-next', title: 'Next', status: 'closed' }]);
+    expect(problem(await get('vacancies/v-next?pending=false'))).toEqual([404, 'not-found']);
+    expect(problem(await get('vacancies/v-next?pending=maybe'))).toEqual([422, 'invalid']);
+    expect(problem(await get('vacancies?pending=true'))).toEqual([422, 'invalid']);
+  });
+
   it('stops at a message that would fail, as the key will', async () => {
     await hold('stuck');
     await post('applied', 'stuck', { name: 'Stuck' });
