@@ -16,8 +16,8 @@ export type Standing = 'finished' | 'waiting' | 'dead' | 'unknown';
 
 /** Knows when messages are settled; the engine provides it. */
 export abstract class Settlements {
-  /** Answers once the message is settled, or after the wait. */
-  abstract standingOf(messageId: string, waitMs: number): Promise<Standing>;
+  /** Answers once the message is settled, or after the wait. Of several with this id that of the caller counts. */
+  abstract standingOf(messageId: string, caller: string, waitMs: number): Promise<Standing>;
 }
 
 const LONGEST_WAIT_MS = 30_000;
@@ -29,7 +29,12 @@ const LONGEST_WAIT_MS = 30_000;
 export function Fresh(): MethodDecorator {
   return applyDecorators(
     UseInterceptors(FreshInterceptor),
-    ApiQuery({ name: 'after', required: false, description: 'Answer only once this message is applied.' }),
+    ApiQuery({
+      name: 'after',
+      required: false,
+      description:
+        'Answer only once this message is applied; the caller’s own, where several sources used the id.',
+    }),
     ApiQuery({
       name: 'wait',
       required: false,
@@ -48,20 +53,22 @@ export class FreshInterceptor implements NestInterceptor {
   async intercept(context: ExecutionContext, next: CallHandler) {
     const request = context.switchToHttp().getRequest<FastifyRequest>();
     const { after, wait, ...rest } = (request.query ?? {}) as Record<string, unknown>;
-    if (after !== undefined || wait !== undefined) await this.waitFor(after, wait);
+    // A public route has no caller.
+    const caller = request.caller?.name ?? '';
+    if (after !== undefined || wait !== undefined) await this.waitFor(caller, after, wait);
     // The controller knows its own parameters only, and refuses others.
     request.query = rest;
     return next.handle();
   }
 
-  private async waitFor(after: unknown, wait: unknown = '5s'): Promise<void> {
+  private async waitFor(caller: string, after: unknown, wait: unknown = '5s'): Promise<void> {
     if (after === undefined) throw new Problem('invalid', 'wait goes with after=<message id>.');
     if (typeof after !== 'string' || typeof wait !== 'string')
       throw new Problem('invalid', 'after and wait must be given once.');
     const waitMs = parseDuration(wait);
     if (waitMs === undefined || waitMs > LONGEST_WAIT_MS)
       throw new Problem('invalid', 'wait must be a duration up to 30s, such as 5s.');
-    const standing = await this.settlements.standingOf(after, waitMs);
+    const standing = await this.settlements.standingOf(after, caller, waitMs);
     if (standing === 'unknown') throw new Problem('not-found', 'No message has the id given as after.');
     if (standing === 'dead')
       throw new Problem('message-dead', 'The message given as after ended without being applied.');

@@ -1,3 +1,4 @@
+import { ApiQuery } from '@nestjs/swagger';
 import type { EntityManager } from 'typeorm';
 
 /** C7: the read model as it will be; the engine provides it. */
@@ -8,4 +9,14 @@ export abstract class Pending {
    * deferred on, so are those behind it.
    */
   abstract read<T>(key: string, read: (manager: EntityManager) => Promise<T>): Promise<T>;
+}
+
+/** `?pending=true` in the OpenAPI document. */
+export function ApiPending(): MethodDecorator {
+  return ApiQuery({
+    name: 'pending',
+    required: false,
+    enum: ['true', 'false'],
+    description: 'As it will be when the waiting messages of the key (the id) are applied.',
+  });
 }

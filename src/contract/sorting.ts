@@ -3,6 +3,7 @@ import { ApiExtraModels, ApiOkResponse, ApiQuery, getSchemaPath } from '@nestjs/
 import type { ObjectLiteral, SelectQueryBuilder } from 'typeorm';
 import { type Page, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
+import { utcOf } from '../http/time.ts';
 
 /** A sortable field: of a NOT NULL column; a time of milliseconds, `timestamptz(3)`, as a Date and a cursor hold it. */
 export type SortedAs = 'text' | 'time';
@@ -70,7 +71,7 @@ export class Sorting<Field extends string> {
   private isCursor(value: unknown, sort: string, field: Field): value is Cursor {
     if (!Array.isArray(value) || value.length !== 3 || value[0] !== sort) return false;
     if (!value.every((one) => typeof one === 'string' && !one.includes('\u0000'))) return false;
-    return this.fields[field] === 'text' || isTime(value[1]);
+    return this.fields[field] === 'text' || utcOf(value[1]) === value[1];
   }
 }
 
@@ -103,9 +104,4 @@ export function ApiPage(item: Type): MethodDecorator {
 
 function textOf(value: unknown): string {
   return value instanceof Date ? value.toISOString() : String(value);
-}
-
-function isTime(text: string): boolean {
-  const time = new Date(text);
-  return !Number.isNaN(time.getTime()) && time.toISOString() === text;
 }

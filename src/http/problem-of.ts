@@ -18,6 +18,8 @@ const FASTIFY_FAULTS: Record<string, [ProblemName, string]> = {
 
 /** PostgreSQL's code for the one character that a valid request can hold and no text in it can. */
 const NUL_IN_TEXT = '22021';
+/** Its codes for a value that is out of range, or no time, or no number. */
+const UNFIT_VALUES = ['22003', '22007', '22008', '22P02'];
 const STATEMENT_TIMEOUT = '57014';
 
 /** Anything thrown → what the caller is told. Only what we chose to say is said; the rest is `internal`. */
@@ -26,6 +28,7 @@ export function problemOf(error: unknown): Problem {
   const known = FASTIFY_FAULTS[codeOf(error) ?? ''];
   if (known) return new Problem(...known);
   if (codeOf(error) === NUL_IN_TEXT) return new Problem('invalid', 'A text holds NUL, which is not allowed.');
+  if (isUnfitValue(error)) return new Problem('invalid', 'A value is out of range.');
   if (isDatabaseAway(error)) {
     return new Problem('database-away', 'Try again; nothing is known to be stored.', retryAfter(1));
   }
@@ -34,6 +37,11 @@ export function problemOf(error: unknown): Problem {
   }
   if (error instanceof HttpException) return problemOfNest(error);
   return new Problem('internal', 'The fault is logged under the request id of this answer.');
+}
+
+/** The caller's most likely; but it was ours to refuse, so it is looked at. */
+export function isUnfitValue(error: unknown): boolean {
+  return UNFIT_VALUES.includes(codeOf(error) ?? '');
 }
 
 function problemOfNest(error: HttpException): Problem {

@@ -8,7 +8,7 @@ import type { Log } from '../telemetry/logger.ts';
 import { type Access, bearerToken, type Caller, permits, unauthenticated } from './access.ts';
 import { readBodies } from './body.ts';
 import type { Called, HttpMetrics } from './http-metrics.ts';
-import { problemOf } from './problem-of.ts';
+import { isUnfitValue, problemOf } from './problem-of.ts';
 import { PROBLEM_MEDIA_TYPE, Problem, type ProblemName, retryAfter } from './problems.ts';
 import { REQUEST_ID_HEADER, requestId } from './request-id.ts';
 import { RouteTable } from './routes.ts';
@@ -88,7 +88,7 @@ export class Server {
   answer(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     if (isCallerGone(error, request)) return;
     const problem = this.refined(problemOf(error), request);
-    if (FAULTS_OF_OURS.includes(problem.problem)) {
+    if (FAULTS_OF_OURS.includes(problem.problem) || isUnfitValue(error)) {
       this.log.error(
         {
           event: `http.${problem.problem}`,

@@ -1,18 +1,33 @@
 import { Problem } from './problems.ts';
 
-const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/i;
+/** ISO 8601 knows weeks and days of the year, which PostgreSQL does not; Date.parse alone would take 24:00 for an hour. */
+const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)T(?:[01]\d|2[0-3]):\d\d:\d\d(\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/i;
 
-/** RFC 3339, as everywhere: ISO 8601 knows weeks and days of the year, which PostgreSQL does not. */
+/** What is wrong with a text that is no time, as the rest of a sentence about it. */
+export const NO_TIME = 'must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z';
+
+/** RFC 3339 → the same moment in UTC; PostgreSQL keeps microseconds, so a finer fraction is cut there. */
 export function utcOf(text: string): string | undefined {
-  const ms = RFC_3339.test(text) ? Date.parse(text) : Number.NaN;
-  return Number.isNaN(ms) ? undefined : new Date(ms).toISOString();
+  const match = RFC_3339.exec(text);
+  const at = match ? Date.parse(text.toUpperCase()) : Number.NaN;
+  if (!match || Number.isNaN(at) || !isCalendarDay(match)) return undefined;
+  const utc = new Date(at).toISOString();
+  // An offset can carry a year that looks fine into one that PostgreSQL does not write so.
+  if (!/^(?!0000)\d{4}-/.test(utc)) return undefined;
+  return `${utc.slice(0, 19)}${(match[4] ?? '').slice(0, 7)}Z`;
+}
+
+/** Date.parse takes 31 February for 3 March. */
+function isCalendarDay([, year, month, day]: RegExpExecArray): boolean {
+  const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
+  if (Number(year) < 100) date.setUTCFullYear(Number(year));
+  return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day);
 }
 
 /** A time in the query of a request. */
 export function timeParameter(name: string, text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const time = utcOf(text);
-  if (time === undefined)
-    throw new Problem('invalid', `${name} must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z.`);
+  if (time === undefined) throw new Problem('invalid', `${name} ${NO_TIME}.`);
   return time;
 }

@@ -15,6 +15,7 @@ export function validBody<T extends object>(type: Type<T>): PipeTransform<unknow
 }
 
 export async function validated<T extends object>(type: Type<T>, value: unknown): Promise<T> {
+  if (value === undefined) throw new Problem('malformed-json', 'The body is empty.');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new Problem('invalid', 'The body must be a JSON object.', {
       errors: [{ pointer: '', detail: 'must be an object' }],
@@ -28,7 +29,7 @@ export async function validated<T extends object>(type: Type<T>, value: unknown)
     forbidUnknownValues: true,
   });
   errors.push(...faults.flatMap((fault) => fieldFaults(fault, '')));
-  if (errors.length === 0) return instance;
+  if (errors.length === 0) return withoutNulls(instance);
   throw faultyFields(errors.slice(0, MOST_FAULTS));
 }
 
@@ -51,6 +52,15 @@ function harmless(value: unknown, pointer: string, faults: FieldFault[]): unknow
   return Object.fromEntries(
     own.map(([name, member]) => [name, harmless(member, pointerTo(pointer, name), faults)]),
   );
+}
+
+/** What may be left out may be null (`IsOptional` lets it through), and means the same: answers of ours say so, too. */
+function withoutNulls<T extends object>(instance: T): T {
+  for (const [name, value] of Object.entries(instance)) {
+    if (value === null) Object.assign(instance, { [name]: undefined });
+    else if (typeof value === 'object' && !Array.isArray(value)) withoutNulls(value);
+  }
+  return instance;
 }
 
 export function fieldFaults(fault: ValidationError, parent: string): FieldFault[] {

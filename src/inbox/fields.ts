@@ -1,5 +1,6 @@
 import type { JsonSlice } from '../http/json/exact-json.ts';
 import type { FieldFault } from '../http/problems.ts';
+import { NO_TIME, utcOf } from '../http/time.ts';
 
 export const LONGEST_TYPE = 200;
 export const LONGEST_ID = 200;
@@ -11,8 +12,6 @@ const LONGEST_HEADER_VALUE = 2_048;
 
 const CONTROL = /[\u0000-\u001f\u007f]/;
 const HEADER_NAME = /^(?!__proto__$)[A-Za-z0-9_.-]+$/;
-/** Date.parse alone would take 24:00 for an hour. */
-const TIME = /^(\d{4})-(\d\d)-(\d\d)T(?:[01]\d|2[0-3]):\d\d:\d\d(\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/i;
 
 /** Told of one message; a body of 100,000 unknown fields is not answered with as many faults. */
 export const MOST_FAULTS = 20;
@@ -47,24 +46,9 @@ export function checkKey(text: string, pointer: string, faults: Faults): string 
   return checkText(text, LONGEST_KEY_BYTES, pointer, faults);
 }
 
-/** RFC 3339 → the same moment in UTC; PostgreSQL keeps microseconds, so a finer fraction is cut there. */
+/** The moment in UTC. */
 export function checkTime(text: string, pointer: string, faults: Faults): string | undefined {
-  const match = TIME.exec(text);
-  const at = match ? Date.parse(text.toUpperCase()) : Number.NaN;
-  if (!match || Number.isNaN(at) || !isCalendarDay(match)) {
-    return faults.add(pointer, 'must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z');
-  }
-  const utc = new Date(at).toISOString();
-  // An offset can carry a year that looks fine into one that PostgreSQL does not write so.
-  if (!/^(?!0000)\d{4}-/.test(utc)) return faults.add(pointer, 'is out of range');
-  return `${utc.slice(0, 19)}${(match[4] ?? '').slice(0, 7)}Z`;
-}
-
-/** Date.parse takes 31 February for 3 March. */
-function isCalendarDay([, year, month, day]: RegExpExecArray): boolean {
-  const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
-  if (Number(year) < 100) date.setUTCFullYear(Number(year));
-  return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day);
+  return utcOf(text) ?? faults.add(pointer, NO_TIME);
 }
 
 export function checkHeader(

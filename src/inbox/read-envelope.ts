@@ -3,11 +3,19 @@ import { checkText, Faults, LARGEST_BATCH, LONGEST_ID } from './fields.ts';
 import { type ProducerSequence, sourceOfCaller } from './new-message.ts';
 import type { Envelope } from './parse-message.ts';
 
+/** It becomes the id; in a batch with the message's number behind it. */
+const LONGEST_KEY = { one: LONGEST_ID, batch: LONGEST_ID - `/${LARGEST_BATCH - 1}`.length };
+
 /** What the headers say of the message, or of each message of a batch, that the body holds. */
-export function readEnvelope(headers: IncomingHttpHeaders, caller: string, faults: Faults): Envelope {
+export function readEnvelope(
+  headers: IncomingHttpHeaders,
+  caller: string,
+  holds: 'one' | 'batch',
+  faults: Faults,
+): Envelope {
   return {
     source: sourceOfCaller(caller),
-    idempotencyKey: headerText(headers, 'Idempotency-Key', LONGEST_ID - String(LARGEST_BATCH).length, faults),
+    idempotencyKey: headerText(headers, 'Idempotency-Key', LONGEST_KEY[holds], faults),
     traceparent: traceparentOf(headers),
     producer: producerOf(headers, faults),
   };

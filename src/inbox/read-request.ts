@@ -25,15 +25,20 @@ export interface Posted {
 }
 
 /** POST /v1/messages: native JSON, or CloudEvents structured, batch or binary. */
-export function readPost(headers: IncomingHttpHeaders, body: unknown, caller: string): Posted {
+export function readPost(
+  headers: IncomingHttpHeaders,
+  body: unknown,
+  caller: string,
+  mostBytes: number,
+): Posted {
   const mediaType = mediaTypeOf(headers);
+  const batch = mediaType === 'application/cloudevents-batch+json';
   const faults = new Faults();
-  const envelope = readEnvelope(headers, caller, faults);
+  const envelope = readEnvelope(headers, caller, batch ? 'batch' : 'one', faults);
   const bytes = bytesOf(body);
   if (mediaType === 'application/cloudevents+json')
     return one(readOne(textOf(bytes), envelope, parseStructuredCloudEvent, faults), bytes, faults);
-  if (mediaType === 'application/cloudevents-batch+json')
-    return many(textOf(bytes), CLOUD_EVENTS, envelope, faults);
+  if (batch) return many(textOf(bytes), { ...CLOUD_EVENTS, mostBytes }, envelope, faults);
   if (headers['ce-specversion'] !== undefined)
     return one(readBinary(headers, bytes, envelope, faults), bytes, faults);
   if (mediaType === 'application/json')
@@ -42,13 +47,18 @@ export function readPost(headers: IncomingHttpHeaders, body: unknown, caller: st
 }
 
 /** POST /v1/messages/batch: `{messages: […]}`. */
-export function readBatch(headers: IncomingHttpHeaders, body: unknown, caller: string): Posted {
+export function readBatch(
+  headers: IncomingHttpHeaders,
+  body: unknown,
+  caller: string,
+  mostBytes: number,
+): Posted {
   if (mediaTypeOf(headers) !== 'application/json') {
     throw new Problem('unsupported-media-type', 'Send application/json.');
   }
   const faults = new Faults();
-  const envelope = readEnvelope(headers, caller, faults);
-  return many(textOf(bytesOf(body)), NATIVE_BATCH, envelope, faults);
+  const envelope = readEnvelope(headers, caller, 'batch', faults);
+  return many(textOf(bytesOf(body)), { ...NATIVE_BATCH, mostBytes }, envelope, faults);
 }
 
 type Parse = (
@@ -84,20 +94,41 @@ interface BatchForm {
   /** Levels of the document around an item. */
   readonly levels: number;
   readonly parse: Parse;
+  /** Of an item: what a message alone may have. */
+  readonly mostBytes: number;
 }
 
-const NATIVE_BATCH: BatchForm = { pointer: '/messages', levels: 2, parse: parseMessage };
-const CLOUD_EVENTS: BatchForm = { pointer: '', levels: 1, parse: parseStructuredCloudEvent };
+const NATIVE_BATCH: Omit<BatchForm, 'mostBytes'> = { pointer: '/messages', levels: 2, parse: parseMessage };
+const CLOUD_EVENTS: Omit<BatchForm, 'mostBytes'> = {
+  pointer: '',
+  levels: 1,
+  parse: parseStructuredCloudEvent,
+};
 
 function many(text: string, form: BatchForm, envelope: Envelope, faults: Faults): Posted {
-  const { pointer, levels, parse } = form;
+  const { pointer, levels } = form;
   const scan = ExactJson.scan(text, { outline: levels + 1, maxDepth: DEEPEST_PAYLOAD + levels + 1 });
   if (!scan.ok) throw refusedBatch(text, form, envelope, scan.fault, faults);
   const messages = itemsOf(scan.value, form, faults).map((item, index) =>
-    parse(text, item, nth(envelope, index), `${pointer}/${index}`, faults),
+    parseItem(text, item, form, nth(envelope, index), `${pointer}/${index}`, faults),
   );
   if (faults.list.length) throw invalid(faults.list);
   return { messages: messages as NewMessage[], batch: true, pointer, bytes: text.length };
+}
+
+function parseItem(
+  text: string,
+  item: JsonSlice,
+  { parse, mostBytes }: BatchForm,
+  envelope: Envelope,
+  pointer: string,
+  faults: Faults,
+): NewMessage | undefined {
+  const fits =
+    (item.end - item.start) * 3 <= mostBytes ||
+    Buffer.byteLength(text.slice(item.start, item.end)) <= mostBytes;
+  if (!fits) return faults.add(pointer, `must not be larger than ${mostBytes} bytes`);
+  return parse(text, item, envelope, pointer, faults);
 }
 
 function itemsOf(document: JsonSlice, { pointer, levels }: BatchForm, faults: Faults): readonly JsonSlice[] {
@@ -141,7 +172,7 @@ function refusedBatch(
       pointer,
       maxDepth: DEEPEST_PAYLOAD + 1,
     });
-    if (own.ok) form.parse(text, own.value, envelope, pointer, faults);
+    if (own.ok) parseItem(text, own.value, form, envelope, pointer, faults);
     else faults.add(own.fault.pointer, own.fault.detail);
   });
   const told = faults.list.some(({ pointer }) => pointer === fault.pointer);

@@ -1,13 +1,23 @@
 import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
 import { Settlements, type Standing } from '../contract/fresh.ts';
 import { Reads } from '../database/reads.ts';
+import { sourceOfCaller } from './new-message.ts';
+import { byKey } from './processing/by-key.ts';
 import { STANDINGS } from './settlements.sql.ts';
 
 interface Waiter {
   readonly id: string;
+  /** Of the caller. */
+  readonly source: string;
   readonly untilMs: number;
   readonly answer: (standing: Standing) => void;
   readonly fail: (error: unknown) => void;
+}
+
+interface StandingRow {
+  readonly id: string;
+  readonly source: string;
+  readonly standing: Standing;
 }
 
 const LOOK_EVERY_MS = 15;
@@ -25,10 +35,11 @@ export class InboxSettlements extends Settlements implements BeforeApplicationSh
     super();
   }
 
-  standingOf(id: string, waitMs: number): Promise<Standing> {
+  standingOf(id: string, caller: string, waitMs: number): Promise<Standing> {
     if (id.includes('\u0000')) return Promise.resolve('unknown');
     return new Promise((answer, fail) => {
-      this.waiters.add({ id, untilMs: performance.now() + waitMs, answer, fail });
+      const source = sourceOfCaller(caller);
+      this.waiters.add({ id, source, untilMs: performance.now() + waitMs, answer, fail });
       this.looking ??= this.lookUntilNobodyWaits();
     });
   }
@@ -51,10 +62,10 @@ export class InboxSettlements extends Settlements implements BeforeApplicationSh
     const asking = [...this.waiters];
     try {
       const ids = [...new Set(asking.map(({ id }) => id))];
-      const rows = await this.reads.query<{ id: string; standing: Standing }>(STANDINGS, [ids]);
-      const standings = new Map(rows.map(({ id, standing }) => [id, standing]));
+      const rows = await this.reads.query<StandingRow>(STANDINGS, [ids]);
+      const byId = new Map(byKey(rows, ({ id }) => id).map((group) => [group[0]!.id, group]));
       for (const waiter of asking) {
-        const standing = standings.get(waiter.id) ?? 'unknown';
+        const standing = standingFor(waiter, byId.get(waiter.id) ?? []);
         if (standing !== 'waiting' || performance.now() >= waiter.untilMs)
           this.settle(waiter, () => waiter.answer(standing));
       }
@@ -67,4 +78,12 @@ export class InboxSettlements extends Settlements implements BeforeApplicationSh
     this.waiters.delete(waiter);
     how();
   }
+}
+
+/** The caller's own message; else of all with this id the least advanced. */
+function standingFor({ source }: Waiter, rows: readonly StandingRow[]): Standing {
+  const own = rows.find((row) => row.source === source);
+  const counts = own ? [own] : rows;
+  const standings: readonly Standing[] = ['waiting', 'dead', 'finished'];
+  return standings.find((one) => counts.some(({ standing }) => standing === one)) ?? 'unknown';
 }

@@ -59,7 +59,7 @@ async function shapeFaults(value: unknown): Promise<FieldFault[]> {
     const fields = isObject(value) && isObject(value.headers) ? { ...value, headers: {} } : value;
     await validated(ListenerDefinition, fields);
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
+    if (!(error instanceof Problem) || error.problem !== 'invalid') throw error;
     const seen = new Set<string>();
     // One word about each place: of a nested object that is none, the library has two.
     const first = (error.more.errors ?? []).filter(({ pointer }) => !seen.has(pointer) && seen.add(pointer));

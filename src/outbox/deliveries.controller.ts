@@ -11,13 +11,14 @@ import { ArrayMaxSize, ArrayNotEmpty, IsBoolean, IsOptional, IsString } from 'cl
 import type { FastifyRequest } from 'fastify';
 import { Reads } from '../database/reads.ts';
 import { Allow } from '../http/access.ts';
+import { isName } from '../http/names.ts';
 import { pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
-import { utcOf } from '../http/time.ts';
+import { NO_TIME, utcOf } from '../http/time.ts';
 import { validBody } from '../http/valid-body.ts';
-import type { Listener } from '../listeners/listener.ts';
-import { Listeners } from '../listeners/listeners.ts';
+import { noListener } from '../listeners/listener-changes.ts';
+import { type ListenerRow, ListenersStore } from '../listeners/listeners-store.ts';
 import { listDeliveries } from './deliveries.sql.ts';
 import { type DeliveryRow, deliveryView } from './delivery-view.ts';
 import { type ReplayProgress, ReplayStore } from './replay/replay-store.ts';
@@ -60,7 +61,7 @@ export class StartReplay {
 @Controller('v1/listeners/:name')
 export class DeliveriesController {
   constructor(
-    private readonly listeners: Listeners,
+    private readonly listeners: ListenersStore,
     private readonly reads: Reads,
     private readonly store: ReplayStore,
     private readonly replays: Replays,
@@ -74,7 +75,7 @@ export class DeliveriesController {
   @ApiQuery({ name: 'limit', required: false })
   @ApiQuery({ name: 'cursor', required: false })
   async list(@Param('name') name: string, @Req() request: FastifyRequest) {
-    const listener = this.find(name);
+    const listener = await this.find(name);
     const { status, key, ...rest } = queryOf(request.query, ['status', 'key', 'limit', 'cursor']);
     if (status !== undefined && !STATUSES.includes(status)) {
       throw new Problem('invalid', `status must be one of ${STATUSES.join(', ')}.`);
@@ -108,7 +109,7 @@ export class DeliveriesController {
     @Body(validBody(StartReplay)) body: StartReplay,
     @Req() request: FastifyRequest,
   ) {
-    const listener = this.find(name);
+    const listener = await this.find(name);
     const filter = {
       since: timeOf(body.since, '/since'),
       until: body.until === undefined ? undefined : timeOf(body.until, '/until'),
@@ -125,15 +126,16 @@ export class DeliveriesController {
   @Allow('read')
   @ApiOperation({ summary: 'How far a replay is.' })
   async progress(@Param('name') name: string, @Param('id') id: string) {
-    const listener = this.find(name);
+    const listener = await this.find(name);
     const row = /^\d{1,15}$/.test(id) ? await this.store.progress(Number(id), listener.number) : undefined;
     if (!row) throw new Problem('not-found', 'This listener has no such replay.');
     return progressView(row);
   }
 
-  private find(name: string): Listener {
-    const listener = this.listeners.all().find((one) => one.name === name);
-    if (!listener) throw new Problem('not-found', 'No listener has this name.');
+  /** In the store: what this replica has in memory may be a second old. */
+  private async find(name: string): Promise<ListenerRow> {
+    const listener = isName(name) ? await this.listeners.find(name) : undefined;
+    if (!listener) throw noListener();
     return listener;
   }
 }
@@ -160,6 +162,5 @@ function progressView({ id, matched, closed, waiting, dead, filter, ...times }: 
 function timeOf(text: string, pointer: string): string {
   const time = utcOf(text);
   if (time !== undefined) return time;
-  const detail = 'must be a time such as 2026-01-31T12:00:00Z';
-  throw new Problem('invalid', `${pointer} ${detail}.`, { errors: [{ pointer, detail }] });
+  throw new Problem('invalid', `${pointer} ${NO_TIME}.`, { errors: [{ pointer, detail: NO_TIME }] });
 }

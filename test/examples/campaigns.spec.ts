@@ -203,7 +203,9 @@ describe('the campaign queue', () => {
     }
     expect(await handlings('c4')).toEqual([]);
     expect(await message(ids[0]!)).toMatchObject({ status: 'held', attempt: 0 });
-    expect((await get('holds?key=c4')).body.items).toMatchObject([{ note: 'in_creation_process' }]);
+    expect((await get('holds?key=c4')).body.items).toMatchObject([
+      { kind: 'operator', reason: 'in_creation_process' },
+    ]);
 
     await release('c4');
     expect((await get(`campaigns/c4?after=${ids[1]}`)).body).toMatchObject({

@@ -97,6 +97,10 @@ describe('deliveries', () => {
     await until(async () => (await story(id)).deliveries[0]?.status === 'dead');
     expect(receiver.received).toHaveLength(3);
     expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+    const [{ headers }] = receiver.received as [(typeof receiver.received)[number]];
+    const hex = String(headers['webhook-id']).replaceAll('-', '');
+    for (const one of receiver.received)
+      expect(one.headers.traceparent).toBe(`00-${hex}-${hex.slice(16)}-00`);
     const [delivery] = (await story(id)).deliveries;
     expect(delivery).toMatchObject({ attempt: 3, error: 'answered 500' });
     expect(delivery.attempts).toHaveLength(3);

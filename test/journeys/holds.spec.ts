@@ -22,7 +22,9 @@ const why = async (id: string) => (await replica.call('GET', `/v1/messages/${id}
 
 describe('holds', () => {
   it('C4 keeps the messages of a held key waiting, others go on, and all go on in order when it ends', async () => {
-    const held = await replica.call('PUT', '/v1/keys/campaign%2F1/hold', { body: { reason: 'in creation' } });
+    const held = await replica.call('PUT', '/v1/keys/campaign%2F1/hold', {
+      body: { until: null, reason: 'in creation' },
+    });
     expect([held.status, held.body]).toEqual([
       200,
       { key: 'campaign/1', until: null, reason: 'in creation' },
@@ -36,10 +38,10 @@ describe('holds', () => {
       status: 'held',
       waitsFor: {
         kind: 'hold',
-        reason: 'operator',
+        hold: 'operator',
+        reason: 'in creation',
         until: null,
         since: expect.any(String),
-        note: 'in creation',
         deadLetter: null,
       },
       explanation: expect.stringContaining('An operator holds its key without end (in creation)'),
@@ -47,7 +49,7 @@ describe('holds', () => {
     });
     const holds = await replica.call('GET', '/v1/holds');
     expect(holds.body.items).toEqual([
-      { key: 'campaign/1', until: null, reason: 'operator', note: 'in creation', since: expect.any(String) },
+      { key: 'campaign/1', kind: 'operator', reason: 'in creation', until: null, since: expect.any(String) },
     ]);
 
     expect((await replica.call('DELETE', '/v1/keys/campaign%2F1/hold')).status).toBe(204);

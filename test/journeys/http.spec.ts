@@ -55,6 +55,14 @@ describe('the catalogue of problems', () => {
 describe('a request that cannot be served', () => {
   const NEW_KEY = '/v1/api-keys';
   const json = (body: unknown): CallOptions => ({ body });
+  const cursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const NO_TIMES = [
+    '0000-01-01T00:00:00Z',
+    '0001-01-01T00:00:00+01:00',
+    '9999-12-31T23:59:59-01:00',
+    '2026-02-31T00:00:00Z',
+    '2026-W05-1T00:00:00Z',
+  ];
 
   it.each<[what: string, problem: string, method: string, path: string, options: CallOptions]>([
     ['a body that is not JSON', 'malformed-json', 'POST', NEW_KEY, json('{"name":')],
@@ -109,6 +117,33 @@ describe('a request that cannot be served', () => {
       `${NEW_KEY}?cursor=${Buffer.from('"\\u0000"').toString('base64url')}`,
       {},
     ],
+    ...['/v1/audit', '/v1/dead-letters', '/v1/dead-letters/groups', '/v1/messages'].flatMap((path) =>
+      NO_TIMES.map((time): [string, string, string, string, CallOptions] => [
+        `${time} in ${path}`,
+        'invalid',
+        'GET',
+        `${path}?since=${encodeURIComponent(time)}`,
+        {},
+      ]),
+    ),
+    ...NO_TIMES.map((since): [string, string, string, string, CallOptions] => [
+      `${since} in a filter`,
+      'invalid',
+      'POST',
+      '/v1/dead-letters/revive',
+      json({ filter: { since } }),
+    ]),
+    ['a lane beyond all in a cursor', 'invalid', 'GET', `/v1/holds?cursor=${cursor([2 ** 40, 'k'])}`, {}],
+    ['a lane below all in a cursor', 'invalid', 'GET', `/v1/holds?cursor=${cursor([-1, 'k'])}`, {}],
+    ...['+010000-01-01T00:00:00.000Z', '0000-01-01T00:00:00.000Z', '-000001-01-01T00:00:00.000Z'].map(
+      (time): [string, string, string, string, CallOptions] => [
+        `${time} in a cursor`,
+        'invalid',
+        'GET',
+        `/v1/candidates?cursor=${cursor(['-appliedAt', time, 'c'])}`,
+        {},
+      ],
+    ),
   ])('is told so as a problem: %s → %s', async (_what, problem, method, path, options) => {
     const answer = await replica.call(method, path, options);
     expectProblem(answer, problem);
@@ -184,6 +219,27 @@ describe('a request that cannot be served', () => {
     expect(answer.headers.get('www-authenticate')).toBe('Bearer');
   });
 
+  it.each<[method: string, path: string, body: object]>([
+    [
+      'PUT',
+      '/v1/schedules/nulls',
+      { cron: '0 0 1 1 *', type: 't', payload: null, key: null, timezone: null, onMissed: null },
+    ],
+    ['PUT', '/v1/keys/nulls/hold', { until: null, reason: 'r' }],
+    [
+      'POST',
+      '/v1/dead-letters/revive',
+      {
+        filter: { stage: null, listener: null, type: null, key: null, error: null, since: null },
+        reason: null,
+        dryRun: null,
+      },
+    ],
+  ])('is not one that says null of what it may leave out: %s %s', async (method, path, body) => {
+    const answer = await replica.call(method, path, { body });
+    expect(answer.status < 300 ? 'taken' : answer.text).toBe('taken');
+  });
+
   it('names every unknown and every wrong field by its pointer', async () => {
     const answer = await replica.call('POST', '/v1/api-keys', {
       body: { name: 'x', scopes: ['nothing'], 'a/b~c': 1, colour: 'red' },
@@ -216,6 +272,49 @@ describe('a request that cannot be served', () => {
       'GET /livez HTTP/1.1\r\nhost: x\r\nexpect: wonders\r\nconnection: close\r\n\r\n',
     );
     expect([answer.status, answer.body]).toEqual([200, '{"status":"alive"}']);
+  });
+});
+
+describe('an empty body', () => {
+  const bodyless = (method: string, path: string, type: string) =>
+    sendRaw(
+      replica.url,
+      `${method} ${path} HTTP/1.1\r\n${AS_ADMIN}content-type: ${type}\r\nconnection: close\r\n` +
+        `${method === 'DELETE' ? '' : 'content-length: 0\r\n'}\r\n`,
+    );
+
+  it.each([
+    ['DELETE', '/v1/keys/k/hold'],
+    ['DELETE', '/v1/listeners/none'],
+    ['DELETE', '/v1/schedules/none'],
+    ['DELETE', '/v1/api-keys/none'],
+    ['DELETE', '/v1/dead-letters/none'],
+    ['POST', '/v1/dead-letters/none/revive'],
+    ['POST', '/v1/listeners/none/pause'],
+    ['POST', '/v1/listeners/none/resume'],
+    ['POST', '/v1/listeners/none/rotate-secret'],
+    ['POST', '/v1/listeners/none/test'],
+    ['POST', '/v1/schedules/none/pause'],
+    ['POST', '/v1/schedules/none/resume'],
+  ])('is none, whatever content type a client sets always: %s %s', async (method, path) => {
+    for (const type of ['application/json', 'application/x-www-form-urlencoded'])
+      expectRawProblem(await bodyless(method, path, type), 'not-found');
+  });
+
+  it.each([
+    ['POST', '/v1/messages'],
+    ['POST', '/v1/messages/batch'],
+    ['POST', '/v1/api-keys'],
+    ['POST', '/v1/dead-letters/revive'],
+    ['POST', '/v1/dead-letters/discard'],
+    ['POST', '/v1/listeners/none/replay'],
+    ['PUT', '/v1/listeners/none'],
+    ['PUT', '/v1/schedules/none'],
+    ['PUT', '/v1/keys/k/hold'],
+  ])('is not valid JSON where one is needed: %s %s', async (method, path) => {
+    expectRawProblem(await bodyless(method, path, 'application/json'), 'malformed-json');
+    const typed = path.startsWith('/v1/messages');
+    expectProblem(await replica.call(method, path), typed ? 'unsupported-media-type' : 'malformed-json');
   });
 });
 
@@ -281,6 +380,12 @@ describe('a fault of the service', () => {
       throw Object.assign(new Error(CANARY), { code: '57P01' });
     }
 
+    @Get('value')
+    @Allow('public')
+    value() {
+      throw Object.assign(new Error(CANARY), { code: '22008' });
+    }
+
     @Get('slow')
     @Allow('public')
     slow() {
@@ -325,6 +430,7 @@ describe('a fault of the service', () => {
     ['unserializable', 'internal'],
     ['nest', 'internal'],
     ['away', 'database-away'],
+    ['value', 'invalid'],
   ])(
     'tells the caller nothing, and the log everything under the request id: %s → %s',
     async (path, problem) => {

@@ -155,10 +155,6 @@ describe('a definition that is not valid is answered with 422 and the place of e
     ]);
   });
 
-  it('no body', async () => {
-    expect((await replica.call('PUT', '/v1/listeners/a')).status).toBe(422);
-  });
-
   it.each<[what: string, change: Record<string, unknown>]>([
     ['20,000 unknown fields', Object.fromEntries(many(20_000, (n) => [`field-${n}`, n]))],
     ['20,000 unknown limits', { rateLimit: Object.fromEntries(many(20_000, (n) => [`field-${n}`, n])) }],

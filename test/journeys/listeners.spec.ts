@@ -324,6 +324,7 @@ describe('a test of a listener', () => {
       { listener: 'pinged' },
       'blue',
     ]);
+    expect(headers.traceparent).toMatch(/^00-[\da-f]{32}-[\da-f]{16}-00$/);
   });
 
   it('says what went wrong', async () => {

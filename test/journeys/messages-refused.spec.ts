@@ -12,7 +12,7 @@ let replica: TestApp;
 
 beforeAll(async () => {
   database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api', REQUEST_TIMEOUT: '1s', BATCH_BODY_LIMIT: '2MiB' });
+  replica = await startApp(database, { ROLES: 'api', REQUEST_TIMEOUT: '1s', BATCH_BODY_LIMIT: '3MiB' });
 });
 afterAll(async () => {
   await replica.close();
@@ -24,6 +24,9 @@ const BATCH = '/v1/messages/batch';
 const EVENT = { 'content-type': 'application/cloudevents+json' };
 const EVENTS = { 'content-type': 'application/cloudevents-batch+json' };
 const BINARY = { 'ce-specversion': '1.0', 'ce-id': '1', 'ce-source': '/s', 'ce-type': 't' };
+
+/** Fits a message, not one with its number in a batch behind it. */
+const LONG_KEY = { 'idempotency-key': 'k'.repeat(197) };
 
 const message = (fields: string) => `{"type":"t","payload":1,${fields}}`;
 const payload = (json: string) => `{"type":"t","payload":${json}}`;
@@ -152,7 +155,7 @@ const FIELDS: Case[] = [
   ],
   ['many faults, all told', 'invalid', ['/id', '/key', '/type'], '{"id":1,"key":2,"type":3,"payload":1}'],
   ['an empty Idempotency-Key', 'invalid', [''], payload('1'), { 'idempotency-key': '' }],
-  ['an Idempotency-Key of 197', 'invalid', [''], payload('1'), { 'idempotency-key': 'k'.repeat(197) }],
+  ['an Idempotency-Key of 201', 'invalid', [''], payload('1'), { 'idempotency-key': 'k'.repeat(201) }],
   ['a Producer-Id alone', 'invalid', [''], payload('1'), { 'producer-id': 'p' }],
   ['a Producer-Sequence alone', 'invalid', [''], payload('1'), { 'producer-sequence': '1' }],
   ['a sequence below 0', 'invalid', [''], payload('1'), producer('-1')],
@@ -166,6 +169,24 @@ const BATCHES: Case[] = [
   ['a batch that is an array', 'invalid', [''], '[]', {}, BATCH],
   ['a batch without messages', 'invalid', ['/messages'], '{}', {}, BATCH],
   ['messages that are no array', 'invalid', ['/messages'], '{"messages":{}}', {}, BATCH],
+  ['a key without room for numbers', 'invalid', [''], batchOf([payload('1')]), LONG_KEY, BATCH],
+  ['the same of events', 'invalid', [''], `[${event('"data":1')}]`, { ...EVENTS, ...LONG_KEY }],
+  [
+    'a message that is too large alone, and one that is by its bytes',
+    'invalid',
+    ['/messages/1', '/messages/2'],
+    batchOf([payload('1'), messageOf(1_048_577), payload(`"${'é'.repeat(524_277)}"`)]),
+    {},
+    BATCH,
+  ],
+  [
+    'a message that is too large beside one that is not exact',
+    'invalid',
+    ['/messages/0', '/messages/1/payload'],
+    batchOf([messageOf(1_048_577), payload('1e999')]),
+    {},
+    BATCH,
+  ],
   ['no message in it', 'invalid', ['/messages'], '{"messages":[]}', {}, BATCH],
   ['1001 messages', 'invalid', ['/messages'], batchOf(Array(1001).fill(payload('1'))), {}, BATCH],
   ['fields beside messages', 'invalid', ['/a~1b'], `{"messages":[${payload('1')}],"a/b":1}`, {}, BATCH],
@@ -263,7 +284,7 @@ const TRANSPORT: Case[] = [
   ['a compressed body', 'unsupported-media-type', undefined, payload('1'), { 'content-encoding': 'gzip' }],
   ['a compressed event', 'unsupported-media-type', undefined, '1', { ...BINARY, 'content-encoding': 'br' }],
   ['1 MiB and a byte', 'too-large', undefined, messageOf(1_048_577)],
-  ['a batch beyond its limit', 'too-large', undefined, ' '.repeat(2_097_153), {}, BATCH],
+  ['a batch beyond its limit', 'too-large', undefined, ' '.repeat(3_145_729), {}, BATCH],
 ];
 
 describe('a post that cannot be taken', () => {
@@ -311,6 +332,10 @@ describe('a post that cannot be taken', () => {
     const whole = await replica.call('POST', ONE, { body: edge, headers: producer('9007199254739991') });
     expect([whole.status, whole.body.status]).toEqual([202, 'pending']);
     expect((await replica.call('POST', ONE, { body: messageOf(1_048_576) })).status).toBe(202);
+    const key = { 'idempotency-key': 'k'.repeat(200) };
+    expect((await replica.call('POST', ONE, { body: payload('1'), headers: key })).status).toBe(202);
+    const largest = batchOf([messageOf(1_048_576), payload('1')]);
+    expect((await replica.call('POST', BATCH, { body: largest })).status).toBe(202);
     const keyed = { 'idempotency-key': 'k'.repeat(196), ...producer('0') };
     const body = batchOf(Array(1_000).fill(payload('1')));
     expect((await replica.call('POST', BATCH, { body, headers: keyed })).body.messages).toHaveLength(1_000);

@@ -254,6 +254,34 @@ describe('processing', () => {
     expect((await counter('sluice_messages_unhandled_total')) - before).toBe(1);
   });
 
+  it('A12 warns of a type nobody handles once per process, and not of types without end', async () => {
+    const warned = () =>
+      replica.lines
+        .map((line) => JSON.parse(line))
+        .filter(({ event }) => event === 'inbox.unhandled')
+        .flatMap(({ level, types }) => (level === 'warn' ? (types as string[]) : []));
+    for (const id of ['first', 'second']) {
+      await post(`unhandled-${id}`, 'unhandled', { n: 1 }, 'nobody/knows');
+      await ended(`unhandled-${id}`, 'finished');
+    }
+    expect(warned().filter((type) => type === 'nobody/knows')).toHaveLength(1);
+    for (const part of [0, 1]) {
+      const messages = Array.from({ length: 600 }, (_, n) => ({
+        type: `nobody/${part}-${n}`,
+        payload: null,
+      }));
+      await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+    }
+    await until(async () => {
+      const open = await database.query(
+        `SELECT FROM inbox WHERE type LIKE 'nobody/%' AND settled_at IS NULL`,
+      );
+      return open.length === 0;
+    });
+    await until(() => warned().length >= 1_000);
+    expect(warned()).toHaveLength(1_000);
+  });
+
   it('A14 goes on with the other messages while ten calls outside hang', async () => {
     for (let n = 0; n < 10; n++) await post(`slow-${n}`, `slow-${n}`, { n }, 'slow');
     await until(() => hanging.length === 10);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Answer, startApp, type TestApp } from '../support/app.ts';
+import { type Answer, PRODUCE_KEY, READ_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 
@@ -168,6 +168,22 @@ describe('?after= reads what was written', () => {
     expect(problem(await get(`candidates?after=${expired}`))).toEqual([409, 'message-dead']);
     for (const after of ['never', '', '%00'])
       expect(problem(await get(`candidates?after=${after}`))).toEqual([404, 'not-found']);
+  });
+
+  it('means the message of the caller where several sources used the id', async () => {
+    await hold('theirs');
+    const applied = (key: string) => ({
+      body: { id: 'shared', type: 'urn:ekp:events/candidate-applied', key, payload: { candidateId: key } },
+    });
+    const their = { ...applied('theirs'), key: PRODUCE_KEY };
+    for (const call of [their, applied('mine')])
+      expect((await one.call('POST', '/v1/messages', call)).status).toBe(202);
+    expect((await get('candidates/mine?after=shared')).status).toBe(200);
+    const asReader = { key: READ_KEY };
+    const reader = (wait: string) => other.call('GET', `/v1/candidates?after=shared&wait=${wait}`, asReader);
+    expect(problem(await reader('0s'))).toEqual([503, 'read-model-behind']);
+    await release('theirs');
+    expect((await reader('20s')).status).toBe(200);
   });
 
   it.each([
@@ -359,6 +375,23 @@ describe('C7 ?pending=true', () => {
     await release('future');
     expect((await get(`candidates/future?after=${ids[1]}`)).body).toEqual(body);
     expect((await get('candidates/future?pending=true')).body).toEqual(body);
+  });
+
+  it('shows a vacancy, too, whose messages have its id for their key', async () => {
+    await hold('v-next');
+    for (const what of ['opened', 'closed'])
+      await one.call('POST', '/v1/messages', {
+        body: {
+          type: `urn:ekp:events/vacancy-${what}`,
+          key: 'v-next',
+          payload: { vacancyId: 'v-next', title: 'Next' },
+        },
+      });
+    const { status, body } = await get('vacancies/v-next?pending=true');
+    expect([status, body]).toMatchObject([200, { id: 'v-next', title: 'Next', status: 'closed' }]);
+    expect(problem(await get('vacancies/v-next?pending=false'))).toEqual([404, 'not-found']);
+    expect(problem(await get('vacancies/v-next?pending=maybe'))).toEqual([422, 'invalid']);
+    expect(problem(await get('vacancies?pending=true'))).toEqual([422, 'invalid']);
   });
 
   it('stops at a message that would fail, as the key will', async () => {

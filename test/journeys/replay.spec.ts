@@ -166,12 +166,29 @@ describe('replay', () => {
     expect(data(receiver)).toHaveLength(3);
   });
 
+  it('finds a listener on every replica from the moment it is there, and on none from the moment it is gone', async () => {
+    const other = stage.replicas[1]!;
+    const asked = async () => [
+      (await other.call('GET', '/v1/listeners/brief/deliveries')).status,
+      (await other.call('POST', '/v1/listeners/brief/replay', { body: { since: LONG_AGO } })).status,
+    ];
+    const body = { types: ['brief/*'], url: 'http://127.0.0.1:8080/' };
+    expect((await stage.call('PUT', '/v1/listeners/brief', body)).status).toBe(201);
+    expect(await asked()).toEqual([200, 202]);
+    await stage.call('DELETE', '/v1/listeners/brief');
+    expect(await asked()).toEqual([404, 404]);
+  });
+
   it('asks for times that are times', async () => {
     await stage.listen('asked');
-    for (const since of ['yesterday', '2026-W07', '2026-02-31T00:00:00Zz', '']) {
-      const answer = await stage.call('POST', '/v1/listeners/asked/replay', { since });
-      expect([since, answer.status]).toEqual([since, 422]);
+    const outside = ['0000-01-01T00:00:00Z', '9999-12-31T23:59:59-01:00', '2026-02-31T00:00:00Z'];
+    for (const time of ['yesterday', '2026-W07', '2026-02-31T00:00:00Zz', '', ...outside]) {
+      for (const span of [{ since: time }, { since: LONG_AGO, until: time }]) {
+        const answer = await stage.call('POST', '/v1/listeners/asked/replay', span);
+        expect([span, answer.status]).toEqual([span, 422]);
+      }
     }
+    await replay('asked', { until: null, types: null, keys: null, onlyFailed: null });
     expect((await stage.call('GET', '/v1/listeners/asked/replays/1000000')).status).toBe(404);
     expect((await stage.call('GET', '/v1/listeners/asked/replays/x')).status).toBe(404);
   });

@@ -14,8 +14,9 @@ export interface HoldRow {
   readonly lane: number;
   /** Null: without end. */
   readonly until: Date | null;
-  readonly reason: HoldReason;
-  readonly note: string | null;
+  readonly kind: HoldReason;
+  /** The operator's own text, else the kind. */
+  readonly reason: string;
   readonly set_at: Date;
 }
 
@@ -25,9 +26,9 @@ export interface WhyRow {
   readonly key: string;
   readonly due_at: Date | null;
   readonly error: string | null;
-  readonly hold_reason: HoldReason | null;
+  readonly hold_kind: HoldReason | null;
+  readonly hold_reason: string | null;
   readonly hold_until: Date | null;
-  readonly hold_note: string | null;
   readonly hold_since: Date | null;
   readonly dead_ahead: string | null;
   readonly replica: string | null;

@@ -15,10 +15,15 @@ import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validBody } from '../../http/valid-body.ts';
 import { checkKey, checkTime, Faults } from '../fields.ts';
+import { INBOX_LANES } from '../new-message.ts';
 import { type HoldCursor, HoldsStore } from './holds-store.ts';
 
 export class PutHold {
-  @ApiPropertyOptional({ format: 'date-time', description: 'Absent: until it is ended.' })
+  @ApiPropertyOptional({
+    format: 'date-time',
+    nullable: true,
+    description: 'Absent or null: until it is ended.',
+  })
   @IsOptional()
   @IsString()
   until?: string;
@@ -67,6 +72,11 @@ export class HoldsController {
   @ApiOperation({ summary: 'Keys that are held, and why.' })
   @ApiQuery({ name: 'key', required: false })
   @ApiPage()
+  @ApiResponse({
+    status: 200,
+    description:
+      '`reason` is the text that the hold was put with, else its `kind`: operator, retry, deferred, rate, dead-letter.',
+  })
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['key', 'limit', 'cursor']);
     const page = pageRequest(query, isHoldCursor);
@@ -75,13 +85,15 @@ export class HoldsController {
       rows,
       page.limit,
       (row) => [row.lane, row.key],
-      ({ key, until, reason, note, set_at }) => ({ key, until, reason, note, since: set_at }),
+      ({ key, kind, reason, until, set_at }) => ({ key, kind, reason, until, since: set_at }),
     );
   }
 }
 
 function isHoldCursor(value: unknown): value is HoldCursor {
-  return (
-    Array.isArray(value) && Number.isInteger(value[0]) && typeof value[1] === 'string' && value.length === 2
-  );
+  return Array.isArray(value) && value.length === 2 && isLane(value[0]) && typeof value[1] === 'string';
+}
+
+function isLane(value: unknown): boolean {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) < INBOX_LANES;
 }

@@ -15,9 +15,10 @@ export const PUT_HOLD = `
 export const END_HOLD = `
   UPDATE hold SET until = clock_timestamp() WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;
 
-/** hold.list — in (lane, key) order. $1 limit, $2 after lane, $3 after key, $4 key or null */
+/** hold.list — in (lane, key) order; the reason is the operator's own text where there is one. $1 limit, $2 after lane, $3 after key, $4 key or null */
 export const LIST_HOLDS = `
-  SELECT hold.key, hold.lane, NULLIF(hold.until, 'infinity') AS until, hold.reason, hold.note, hold.set_at
+  SELECT hold.key, hold.lane, NULLIF(hold.until, 'infinity') AS until, hold.reason AS kind,
+         COALESCE(hold.note, hold.reason) AS reason, hold.set_at
   FROM hold
   WHERE hold.queue = 'inbox' AND (hold.lane, hold.key) > ($2::integer, $3::text)
     AND ($4::text IS NULL OR hold.key = $4) AND hold.until > clock_timestamp()
@@ -26,8 +27,8 @@ export const LIST_HOLDS = `
 /** why — all that one message may wait for, in one look. $1 position */
 export const WHY = `
   SELECT message.id, message.status, message.key, message.due_at, message.error,
-         NULLIF(hold.until, 'infinity') AS hold_until, hold.reason AS hold_reason, hold.note AS hold_note,
-         hold.set_at AS hold_since,
+         NULLIF(hold.until, 'infinity') AS hold_until, hold.reason AS hold_kind,
+         COALESCE(hold.note, hold.reason) AS hold_reason, hold.set_at AS hold_since,
          (SELECT dead.id FROM inbox AS dead
           WHERE dead.lane = message.lane AND dead.key = message.key AND dead.fingerprint IS NOT NULL
             AND dead.lapsed_at >= hold.set_at

@@ -9,10 +9,12 @@ export interface Why {
     | { readonly kind: 'time'; readonly until: Date }
     | {
         readonly kind: 'hold';
+        /** Its kind: operator, retry, deferred, rate, dead-letter. */
+        readonly hold: string;
+        /** The operator's own text, else the kind. */
         readonly reason: string;
         readonly until: Date | null;
         readonly since: Date | null;
-        readonly note: string | null;
         readonly deadLetter: string | null;
       }
     | {
@@ -40,7 +42,7 @@ export function explain(row: WhyRow): Why {
     const explanation = `It is due at ${row.due_at!.toISOString()}.`;
     return { id, status, waitsFor: { kind: 'time', until: row.due_at! }, explanation };
   }
-  if (row.hold_reason && status !== 'processing') return { id, status, ...heldBack(row) };
+  if (row.hold_kind && status !== 'processing') return { id, status, ...heldBack(row) };
   const { ahead, replica } = row;
   if (row.leased) {
     const explanation = `Replica ${replica} holds its lane and has ${ahead} messages of it before this one.`;
@@ -51,23 +53,23 @@ export function explain(row: WhyRow): Why {
 }
 
 function heldBack(row: WhyRow): Pick<Why, 'waitsFor' | 'explanation'> {
-  const { hold_reason, hold_until, hold_since, hold_note, dead_ahead } = row;
-  const deadLetter = hold_reason === 'dead-letter' ? dead_ahead : null;
+  const { hold_kind, hold_reason, hold_until, hold_since, dead_ahead } = row;
+  const deadLetter = hold_kind === 'dead-letter' ? dead_ahead : null;
   const until = hold_until ? `until ${hold_until.toISOString()}` : 'without end';
   const why: Record<string, string> = {
     'dead-letter': `Its key waits behind the dead letter ${deadLetter}; revive or discard that, or end the hold.`,
-    operator: `An operator holds its key ${until}${hold_note ? ` (${hold_note})` : ''}; end the hold to let it go.`,
+    operator: `An operator holds its key ${until} (${hold_reason}); end the hold to let it go.`,
     retry: `A message of its key is tried again later; its key waits ${until}.`,
     deferred: `A denormalizer put a message of its key off; its key waits ${until}.`,
     rate: `Its key is over its rate; it waits ${until}.`,
   };
   const waitsFor = {
     kind: 'hold',
+    hold: hold_kind!,
     reason: hold_reason!,
     until: hold_until,
     since: hold_since,
-    note: hold_note,
     deadLetter,
   } as const;
-  return { waitsFor, explanation: why[hold_reason!]! };
+  return { waitsFor, explanation: why[hold_kind!]! };
 }

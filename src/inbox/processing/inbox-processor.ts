@@ -37,6 +37,8 @@ interface Course extends Batch {
 }
 
 const CONFLICT_RETRIES = 3;
+/** That are warned of. */
+const MOST_UNHANDLED_TYPES = 1_000;
 
 /** A claim beyond the last attempt: it was not tried again, so it is not charged again. */
 class ReplicaDied extends Refuse {}
@@ -45,6 +47,7 @@ class ReplicaDied extends Refuse {}
 @Injectable()
 export class InboxProcessor {
   private readonly mostAttempts: number;
+  private readonly unhandledTypes = new Set<string>();
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
@@ -299,10 +302,18 @@ export class InboxProcessor {
     if (unhandled.length === 0) return;
     this.metrics.unhandled.inc(unhandled.length);
     const types = [...new Set(unhandled.map(({ type }) => type))];
-    this.log.debug(
-      { event: 'inbox.unhandled', types, messages: unhandled.length },
+    const news = types.filter((type) => this.isNews(type));
+    this.log[news.length ? 'warn' : 'debug'](
+      { event: 'inbox.unhandled', types: news.length ? news : types, messages: unhandled.length },
       'no denormalizer handles these types',
     );
+  }
+
+  /** Producers choose types: beyond so many of them the log is not filled any further. */
+  private isNews(type: string): boolean {
+    const news = !this.unhandledTypes.has(type) && this.unhandledTypes.size < MOST_UNHANDLED_TYPES;
+    if (news) this.unhandledTypes.add(type);
+    return news;
   }
 
   private lost(tenure: Tenure, lanes: readonly number[]): void {

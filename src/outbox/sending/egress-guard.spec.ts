@@ -652,6 +652,7 @@ function post(url: string): WebhookRequest {
     url,
     headers: ['content-type', 'application/json'],
     body: '{}',
+    deliveryId: '3d0ca315-8828-4ce5-9f5b-7e3c0a1d2e4f',
     traceparent: undefined,
   };
 }

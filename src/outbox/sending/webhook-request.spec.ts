@@ -244,6 +244,9 @@ describe('the trace of a message', () => {
     `${DELIVERY.traceparent}\r\nhost: evil`,
     `${DELIVERY.traceparent}\n`,
     DELIVERY.traceparent!.toUpperCase(),
+    '00-00000000000000000000000000000000-b7ad6b7169203331-01',
+    '00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01',
+    'ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
   ])('is not passed on when it is %j', (traceparent) => {
     expect(webhookRequest({ ...DELIVERY, traceparent }, listener()).traceparent).toBeUndefined();
   });

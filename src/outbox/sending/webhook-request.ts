@@ -29,13 +29,16 @@ export interface WebhookRequest {
   /** Name, value, name, value … */
   readonly headers: readonly string[];
   readonly body: string;
-  /** Apart from the headers: a tracer that watches the sender writes its own. */
+  /** Names the trace where the message has none. */
+  readonly deliveryId: string;
+  /** The message's. Apart from the headers: a tracer that watches the sender writes its own. */
   readonly traceparent: string | undefined;
 }
 
 type Recipient = Pick<Listener, 'number' | 'lanes' | 'url' | 'headers' | 'format' | 'secrets'>;
 
-const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+/** W3C trace context, where version ff and ids of zeros alone are none. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /** Builds and signs a delivery; `at` is the time of the attempt, which receivers compare with their clock. */
 export function webhookRequest(
@@ -66,8 +69,15 @@ export function webhookRequest(
     url: listener.url,
     headers,
     body,
+    deliveryId,
     traceparent: traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined,
   };
+}
+
+/** Of a message that has no trace: the same at every attempt, not sampled. A UUID v4 is never all zeros, nor is its second half. */
+export function traceparentOf(deliveryId: string): string {
+  const hex = deliveryId.replaceAll('-', '');
+  return `00-${hex}-${hex.slice(16)}-00`;
 }
 
 /** The payload goes in verbatim: parsed and written again, 1.0 would become 1. */

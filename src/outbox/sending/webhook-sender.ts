@@ -6,7 +6,7 @@ import type { Answer } from './answer.ts';
 import { EgressGuard } from './egress-guard.ts';
 import { Exchange, STOPPED } from './exchange.ts';
 import { guardedConnector } from './guarded-connector.ts';
-import type { WebhookRequest } from './webhook-request.ts';
+import { traceparentOf, type WebhookRequest } from './webhook-request.ts';
 
 export interface SendOptions {
   /** For everything together: waiting for a connection, making it, headers and body. */
@@ -135,9 +135,9 @@ class RouteClient extends Client {
 }
 
 /** A tracer writes `traceparent` itself, naming its own span; two of them would be none to the receiver. */
-function postOptions(path: string, { headers, body, traceparent }: WebhookRequest): PostOptions {
+function postOptions(path: string, { headers, body, deliveryId, traceparent }: WebhookRequest): PostOptions {
   const traced = CREATED.hasSubscribers;
-  const own = traced || traceparent === undefined ? headers : [...headers, 'traceparent', traceparent];
+  const own = traced ? headers : [...headers, 'traceparent', traceparent ?? traceparentOf(deliveryId)];
   const parent = traced ? contextOf(traceparent) : undefined;
   return { path, method: 'POST', headers: own as string[], body, parent };
 }

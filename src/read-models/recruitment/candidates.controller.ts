@@ -4,7 +4,7 @@ import { DataSource } from 'typeorm';
 import { Etag } from '../../contract/etag.ts';
 import { Fresh } from '../../contract/fresh.ts';
 import { choiceOf, flagOf } from '../../contract/parameters.ts';
-import { Pending } from '../../contract/pending.ts';
+import { ApiPending, Pending } from '../../contract/pending.ts';
 import { ApiPage, ApiSortedPage } from '../../contract/sorting.ts';
 import { Allow } from '../../http/access.ts';
 import { pageOf, pageRequest } from '../../http/pages.ts';
@@ -47,12 +47,7 @@ export class CandidatesController {
   @Fresh()
   @Etag()
   @ApiOperation({ summary: 'A candidate with the history.' })
-  @ApiQuery({
-    name: 'pending',
-    required: false,
-    enum: ['true', 'false'],
-    description: 'As it will be when the waiting messages of the key (the id) are applied.',
-  })
+  @ApiPending()
   @ApiOkResponse({ type: CandidateWithHistory })
   async one(@Param('id') id: string, @Query() given: unknown) {
     const pending = flagOf('pending', queryOf(given, ['pending']).pending);

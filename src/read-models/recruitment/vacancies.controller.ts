@@ -3,7 +3,8 @@ import { ApiOkResponse, ApiOperation, ApiQuery, ApiTags } from '@nestjs/swagger'
 import { DataSource } from 'typeorm';
 import { Etag } from '../../contract/etag.ts';
 import { Fresh } from '../../contract/fresh.ts';
-import { choiceOf } from '../../contract/parameters.ts';
+import { choiceOf, flagOf } from '../../contract/parameters.ts';
+import { ApiPending, Pending } from '../../contract/pending.ts';
 import { ApiSortedPage } from '../../contract/sorting.ts';
 import { Allow } from '../../http/access.ts';
 import { Problem } from '../../http/problems.ts';
@@ -16,7 +17,10 @@ import { VACANCY_STATUSES } from './vacancy.ts';
 export class VacanciesController {
   private readonly vacancies: Vacancies;
 
-  constructor(dataSource: DataSource) {
+  constructor(
+    dataSource: DataSource,
+    private readonly pending: Pending,
+  ) {
     this.vacancies = new Vacancies(dataSource.manager);
   }
 
@@ -38,10 +42,13 @@ export class VacanciesController {
   @Fresh()
   @Etag()
   @ApiOperation({ summary: 'A vacancy, with how many candidates stand where.' })
+  @ApiPending()
   @ApiOkResponse({ type: VacancyWithCounts })
   async one(@Param('id') id: string, @Query() given: unknown) {
-    queryOf(given, []);
-    const vacancy = await this.vacancies.one(id);
+    const pending = flagOf('pending', queryOf(given, ['pending']).pending);
+    const vacancy = pending
+      ? await this.pending.read(id, (manager) => new Vacancies(manager).one(id))
+      : await this.vacancies.one(id);
     if (!vacancy) throw new Problem('not-found', 'No vacancy has this id.');
     return vacancy;
   }

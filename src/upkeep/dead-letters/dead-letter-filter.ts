@@ -1,7 +1,7 @@
 import { ApiPropertyOptional } from '@nestjs/swagger';
 import { IsIn, IsOptional, IsString, Length } from 'class-validator';
 import { Problem } from '../../http/problems.ts';
-import { utcOf } from '../../http/time.ts';
+import { NO_TIME, utcOf } from '../../http/time.ts';
 
 export const STAGES = ['inbox', 'outbox'] as const;
 export type Stage = (typeof STAGES)[number];
@@ -51,8 +51,7 @@ export function checkedFilter(filter: DeadLetterFilter, at = ''): DeadLetterFilt
   if (listener !== undefined && stage === 'inbox')
     throw refusal(`${at}/listener`, 'is for the stage outbox: messages of the inbox have no listener');
   const time = since === undefined ? undefined : utcOf(since);
-  if (since !== undefined && time === undefined)
-    throw refusal(`${at}/since`, 'must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z');
+  if (since !== undefined && time === undefined) throw refusal(`${at}/since`, NO_TIME);
   return definedOf({ stage, listener, type, key, error, since: time });
 }
 
