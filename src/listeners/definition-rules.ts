@@ -1,4 +1,4 @@
-import { ValidateBy, ValidateIf } from 'class-validator';
+import { ValidateBy } from 'class-validator';
 import { formatDuration, parseDuration } from '../config/duration.ts';
 
 /** What is wrong with a value, as the rest of a sentence about it; undefined: nothing. */
@@ -13,11 +13,6 @@ export function Must(rule: Rule): PropertyDecorator {
       defaultMessage: (args) => (args?.value === undefined ? 'is required' : rule(args.value)!),
     },
   });
-}
-
-/** The library's own `IsOptional` would let null through as well. */
-export function Optional(): PropertyDecorator {
-  return ValidateIf((_, value) => value !== undefined);
 }
 
 export function numberFrom(min: number, max: number): Rule {

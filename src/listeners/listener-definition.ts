@@ -1,16 +1,8 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import { IsBoolean, IsIn, ValidateNested } from 'class-validator';
-import {
-  anObject,
-  aText,
-  durationFrom,
-  listOf,
-  Must,
-  numberFrom,
-  Optional,
-  wholeFrom,
-} from './definition-rules.ts';
+import { Optional } from '../http/optional.ts';
+import { anObject, aText, durationFrom, listOf, Must, numberFrom, wholeFrom } from './definition-rules.ts';
 import { MOST_LISTENER_LANES } from './listener.ts';
 
 export const MOST_TYPES = 50;

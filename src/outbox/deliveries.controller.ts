@@ -7,11 +7,12 @@ import {
   ApiResponse,
   ApiTags,
 } from '@nestjs/swagger';
-import { ArrayMaxSize, ArrayNotEmpty, IsBoolean, IsOptional, IsString } from 'class-validator';
+import { ArrayMaxSize, ArrayNotEmpty, IsBoolean, IsString } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import { Reads } from '../database/reads.ts';
 import { Allow } from '../http/access.ts';
 import { isName } from '../http/names.ts';
+import { Optional } from '../http/optional.ts';
 import { pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
@@ -33,26 +34,26 @@ export class StartReplay {
   since: string;
 
   @ApiPropertyOptional({ format: 'date-time' })
-  @IsOptional()
+  @Optional()
   @IsString()
   until?: string;
 
   @ApiPropertyOptional()
-  @IsOptional()
+  @Optional()
   @ArrayNotEmpty()
   @ArrayMaxSize(MOST_LISTED)
   @IsString({ each: true })
   types?: string[];
 
   @ApiPropertyOptional()
-  @IsOptional()
+  @Optional()
   @ArrayNotEmpty()
   @ArrayMaxSize(MOST_LISTED)
   @IsString({ each: true })
   keys?: string[];
 
   @ApiPropertyOptional({ description: 'Only dead letters.' })
-  @IsOptional()
+  @Optional()
   @IsBoolean()
   onlyFailed?: boolean;
 }

@@ -351,6 +351,9 @@ describe('many dead letters', () => {
       [{ listener: 'nobody' }, '/filter/listener'],
       [{ stage: 'inbox', listener: 'x' }, '/filter/listener'],
       [{ colour: 'red' }, '/filter/colour'],
+      ...['stage', 'listener', 'type', 'key', 'error', 'since'].map(
+        (name) => [{ [name]: null }, `/filter/${name}`] as const,
+      ),
       [[], '/filter'],
       [null, '/filter'],
     ] as const) {
@@ -359,6 +362,7 @@ describe('many dead letters', () => {
       expect([filter, answer.body.errors[0].pointer]).toEqual([filter, pointer]);
     }
     expect((await call('POST', '/v1/dead-letters/revive', { dryRun: true })).status).toBe(422);
+    expect((await call('POST', '/v1/dead-letters/revive', { filter: {}, dryRun: null })).status).toBe(422);
     for (const query of ['stage=x', 'since=x', 'listener=nobody', 'cursor=x', 'limit=0', 'colour=red'])
       expect([query, (await call('GET', `/v1/dead-letters?${query}`)).status]).toEqual([query, 422]);
     expect((await call('GET', '/v1/dead-letters/rulings/999999')).status).toBe(404);

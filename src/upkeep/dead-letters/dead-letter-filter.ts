@@ -1,5 +1,6 @@
 import { ApiPropertyOptional } from '@nestjs/swagger';
-import { IsIn, IsOptional, IsString, Length } from 'class-validator';
+import { IsIn, IsString, Length } from 'class-validator';
+import { Optional } from '../../http/optional.ts';
 import { Problem } from '../../http/problems.ts';
 import { NO_TIME, utcOf } from '../../http/time.ts';
 
@@ -9,36 +10,36 @@ export type Stage = (typeof STAGES)[number];
 /** Which dead letters are meant; an empty one means all of them. The same in a query and in a body. */
 export class DeadLetterFilter {
   @ApiPropertyOptional({ enum: STAGES })
-  @IsOptional()
+  @Optional()
   @IsIn(STAGES)
   stage?: Stage;
 
   @ApiPropertyOptional({ description: 'Deliveries to this listener.' })
-  @IsOptional()
+  @Optional()
   @IsString()
   @Length(1, 63)
   listener?: string;
 
   @ApiPropertyOptional({ description: 'A type, or a pattern with `*`.', example: 'urn:ekp:events/*' })
-  @IsOptional()
+  @Optional()
   @IsString()
   @Length(1, 200)
   type?: string;
 
   @ApiPropertyOptional({ description: 'The key of the message.' })
-  @IsOptional()
+  @Optional()
   @IsString()
   @Length(1, 256)
   key?: string;
 
   @ApiPropertyOptional({ description: 'A part of the error, or a fingerprint.' })
-  @IsOptional()
+  @Optional()
   @IsString()
   @Length(1, 1_000)
   error?: string;
 
   @ApiPropertyOptional({ format: 'date-time', description: 'Dead since this time or later.' })
-  @IsOptional()
+  @Optional()
   @IsString()
   since?: string;
 }

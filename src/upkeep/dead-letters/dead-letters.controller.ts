@@ -20,6 +20,7 @@ import {
 } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
+import { Optional } from '../../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
@@ -50,7 +51,7 @@ export class RuleOnMany extends Reason {
   filter: DeadLetterFilter;
 
   @ApiPropertyOptional({ description: 'Only count them.' })
-  @IsOptional()
+  @Optional()
   @IsBoolean()
   dryRun?: boolean;
 }

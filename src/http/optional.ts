@@ -1,0 +1,9 @@
+import { ValidateIf } from 'class-validator';
+
+/**
+ * May be left out, and must be right if it is there. The library's own `IsOptional` lets null through as well: for what
+ * narrows an action down, a variable that was not set would then mean everything.
+ */
+export function Optional(): PropertyDecorator {
+  return ValidateIf((_, value) => value !== undefined);
+}
