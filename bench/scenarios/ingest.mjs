@@ -4,10 +4,13 @@ import { say } from '../harness/say.mjs';
 import { whileServing } from '../harness/serving.mjs';
 import { compare } from '../harness/verdict.mjs';
 
-/** Single posts over 64 keep-alive connections, the answer after the commit; every contender behind the same framework. */
+/**
+ * Single posts over keep-alive connections, the answer after the commit; every contender behind the same framework. As many
+ * connections as a service with a few dozen callers has: a commit carries what came during the one before.
+ */
 export const name = 'ingest';
 
-const CONNECTIONS = 64;
+const CONNECTIONS = 256;
 const CONTENDERS = [
   { label: 'Sluice', module: 'contenders/sluice.mjs' },
   { label: 'empty route', module: 'contenders/empty-route.mjs' },
