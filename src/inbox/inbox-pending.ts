@@ -5,8 +5,10 @@ import { Database } from '../database/database.ts';
 import { isConflictOfTransactions } from '../database/faults.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
+import { laneOf } from '../lanes/lane-of.ts';
 import { Denormalizers } from './denormalizers/denormalizers.ts';
 import { ApplyFailed, Effects } from './denormalizers/effects.ts';
+import { INBOX_LANES } from './new-message.ts';
 import { ONE_SNAPSHOT, PENDING_MESSAGES } from './pending.sql.ts';
 import type { ClaimedMessage } from './processing/claimed-message.ts';
 import { ReadModelTx } from './processing/read-model-tx.ts';
@@ -75,7 +77,11 @@ export class InboxPending extends Pending {
   }
 
   private async applyWaiting(key: string, tx: Transaction): Promise<void> {
-    const waiting = await tx.query<ClaimedMessage>(PENDING_MESSAGES, [key, MOST_MESSAGES]);
+    const waiting = await tx.query<ClaimedMessage>(PENDING_MESSAGES, [
+      laneOf(key, INBOX_LANES),
+      key,
+      MOST_MESSAGES,
+    ]);
     const { ready } = sift(waiting, {
       slotOf: (type) => this.denormalizers.slotOf(type),
       rankOf: (type) => this.denormalizers.rankOf(type),
