@@ -25,6 +25,9 @@ const END_HOLDS = (stage: string) => `
   WHERE removed.status = 'dead' AND hold.queue = '${stage}' AND hold.lane = removed.lane AND hold.key = removed.key
     AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp()`;
 
+/** Looked at once more when a row was waited for: whoever held it may have revived it. */
+const STILL_OLD = OLDER('settled_at', '$8::bigint');
+
 const ANSWER = (youngest: string) => `
   SELECT (SELECT count(*)::int FROM removed) AS removed, (SELECT count(*)::int FROM stretch) AS seen,
          (SELECT max(position) FROM stretch) AS last,
@@ -55,6 +58,7 @@ export const REMOVE_DELIVERIES = `
                      JOIN listener ON listener.name = rule.name WHERE listener.number = stretch.listener), $6::bigint)`,
         )} AND NOT (stretch.status = 'dead' AND ${WAITED_FOR('outbox')})
         ELSE ${OLDER('settled_at', FINISHED_MS('(SELECT inbox.type FROM inbox WHERE inbox.position = stretch.message)'))} END))
+      AND ${STILL_OLD}
     RETURNING position, lane, key, status
   ),
   forgotten AS (DELETE FROM attempt WHERE delivery = ANY (ARRAY(SELECT position FROM removed))),
@@ -82,6 +86,7 @@ export const REMOVE_MESSAGES = `
       )}
         AND NOT (stretch.status = 'dead' AND ${WAITED_FOR('inbox')})
         AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)))
+      AND ${STILL_OLD}
     RETURNING position, lane, key, status
   ),
   freed AS (${END_HOLDS('inbox')})
