@@ -164,6 +164,25 @@ describe('retention', () => {
     },
   );
 
+  it('lets the hold of a later dead letter be when an earlier one of its key goes', async () => {
+    await database.query('TRUNCATE inbox, outbox, hold');
+    await inbox('earlier', 'dead', '40 days', { key: 'k' });
+    await inbox('later', 'dead', '3 days', { key: 'k' });
+    await database.query(
+      `INSERT INTO hold (queue, key, lane, until, reason, set_at)
+       VALUES ('inbox', 'k', 0, 'infinity', 'dead-letter', now() - interval '4 days')`,
+    );
+    const sweep = async () => {
+      await replica.app.nest.get(Retention).sweep();
+      return database.query('SELECT key FROM hold WHERE until > clock_timestamp()');
+    };
+    expect(await sweep()).toEqual([{ key: 'k' }]);
+    expect(await ids()).toEqual(['later']);
+    await database.query(`UPDATE inbox SET settled_at = now() - interval '40 days'`);
+    expect(await sweep()).toEqual([]);
+    expect(await ids()).toEqual([]);
+  });
+
   it('A11 gives up what was never handled, after its own, longer time: visibly, counted, not at once gone', async () => {
     await database.query('TRUNCATE inbox, outbox, hold');
     const [old] = await inbox('forgotten', 'held', '61 days');

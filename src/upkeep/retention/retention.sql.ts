@@ -16,14 +16,20 @@ const WAITED_FOR = (stage: string) => `
     SELECT FROM ${stage} AS behind
     WHERE behind.lane = stretch.lane AND behind.key = stretch.key AND behind.settled_at IS NULL AND behind.waits = 'held')`;
 
-/** Nothing waits behind them any more: with the dead letter its hold goes, unless an operator holds the key, too. */
+/**
+ * Nothing waits behind them any more: with the last dead letter that a hold stands for it goes, unless an operator holds
+ * the key, too.
+ */
 const END_HOLDS = (stage: string) => `
   UPDATE hold
   SET until = CASE WHEN hold.note IS NULL THEN clock_timestamp() ELSE hold.until END,
       reason = CASE WHEN hold.note IS NULL THEN hold.reason ELSE 'operator' END
   FROM removed
   WHERE removed.status = 'dead' AND hold.queue = '${stage}' AND hold.lane = removed.lane AND hold.key = removed.key
-    AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp()`;
+    AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp() AND NOT EXISTS (
+      SELECT FROM ${stage} AS other
+      WHERE other.lane = hold.lane AND other.key = hold.key AND other.fingerprint IS NOT NULL
+        AND other.lapsed_at >= hold.set_at AND NOT other.position = ANY (ARRAY(SELECT position FROM removed)))`;
 
 /** Looked at once more when a row was waited for: whoever held it may have revived it. */
 const STILL_OLD = OLDER('settled_at', '$8::bigint');
