@@ -13,7 +13,8 @@ export const PUT_HOLD = `
 
 /** hold.end — due from now on; the holder of the lane clears it away when nothing waits behind it any more. */
 export const END_HOLD = `
-  UPDATE hold SET until = clock_timestamp() WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;
+  UPDATE hold SET until = clock_timestamp(), kept_by = NULL, then_until = NULL
+  WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;
 
 /** hold.list — in (lane, key) order. $1 limit, $2 after lane, $3 after key, $4 key or null */
 export const LIST_HOLDS = `

@@ -22,11 +22,11 @@ const WAITED_FOR = (stage: string) => `
  */
 const END_HOLDS = (stage: string) => `
   UPDATE hold
-  SET until = CASE WHEN hold.note IS NULL THEN clock_timestamp() ELSE hold.until END,
-      reason = CASE WHEN hold.note IS NULL THEN hold.reason ELSE 'operator' END
+  SET until = CASE WHEN hold.note IS NULL THEN clock_timestamp() ELSE COALESCE(hold.then_until, hold.until) END,
+      reason = CASE WHEN hold.note IS NULL THEN hold.reason ELSE 'operator' END, then_until = NULL
   FROM removed
   WHERE removed.status = 'dead' AND hold.queue = '${stage}' AND hold.lane = removed.lane AND hold.key = removed.key
-    AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp() AND NOT EXISTS (
+    AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp() AND hold.kept_by IS NULL AND NOT EXISTS (
       SELECT FROM ${stage} AS other
       WHERE other.lane = hold.lane AND other.key = hold.key AND other.fingerprint IS NOT NULL
         AND other.lapsed_at >= hold.set_at AND NOT other.position = ANY (ARRAY(SELECT position FROM removed)))`;
