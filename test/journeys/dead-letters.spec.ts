@@ -222,6 +222,25 @@ describe('dead letters of the inbox', () => {
     expect(await applied('both')).toEqual(['bad', 'b', 'c']);
   });
 
+  it('leave the key held until the end that an operator gave it', async () => {
+    await deadWithFollowers('later');
+    const held = async () => (await call('GET', '/v1/holds?key=later')).body.items;
+    await call('PUT', '/v1/keys/later/hold', { reason: 'stocktaking', until: '2999-01-01T00:00:00Z' });
+    expect(await held()).toMatchObject([{ reason: 'dead-letter', until: null, note: 'stocktaking' }]);
+    broken.clear();
+    await call('POST', '/v1/dead-letters/later-bad/revive');
+    expect(await held()).toMatchObject([
+      { reason: 'operator', until: '2999-01-01T00:00:00.000Z', note: 'stocktaking' },
+    ]);
+    await call('DELETE', '/v1/keys/later/hold');
+    await becomes('later-c', 'finished');
+    await deadWithFollowers('sooner');
+    await call('PUT', '/v1/keys/sooner/hold', { reason: 'stocktaking', until: '2020-01-01T00:00:00Z' });
+    broken.clear();
+    await call('DELETE', '/v1/dead-letters/sooner-bad');
+    await becomes('sooner-c', 'finished');
+  });
+
   it('are not touched while the holder of their lane is at work', async () => {
     await deadWithFollowers('locked');
     const holder = await openSession(database);
@@ -348,6 +367,9 @@ describe('many dead letters', () => {
       await until(async () => (await progress(long)).done > 0);
       await post('long', 'after');
       await becomes('long-after', 'held');
+      // Not before the ruling is through with it.
+      const until2020 = { reason: 'no longer', until: '2020-01-01T00:00:00Z' };
+      expect((await call('PUT', '/v1/keys/long/hold', until2020)).status).toBe(200);
       const short = await revive({ key: 'short' });
       await until(async () => (await progress(short)).status === 'finished');
       await becomes('short-c', 'finished');
