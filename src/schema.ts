@@ -9,6 +9,7 @@ import { Schedules1763251200023 } from '../migrations/1763251200023-schedules.ts
 import { Observation1763251200030 } from '../migrations/1763251200030-observation.ts';
 import { KeptHolds1763251200031 } from '../migrations/1763251200031-kept-holds.ts';
 import { ItemsInOrder1763251200032 } from '../migrations/1763251200032-items-in-order.ts';
+import { GatesSetAt1763251200033 } from '../migrations/1763251200033-gates-set-at.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -27,6 +28,7 @@ const ENGINE: SchemaPart = {
     Observation1763251200030,
     KeptHolds1763251200031,
     ItemsInOrder1763251200032,
+    GatesSetAt1763251200033,
   ],
 };
 
