@@ -7,7 +7,10 @@ import { Audit1763251200021 } from '../migrations/1763251200021-audit.ts';
 import { DeadLetters1763251200022 } from '../migrations/1763251200022-dead-letters.ts';
 import { Schedules1763251200023 } from '../migrations/1763251200023-schedules.ts';
 import { Observation1763251200030 } from '../migrations/1763251200030-observation.ts';
-import { ListenerRevision1763251200031 } from '../migrations/1763251200031-listener-revision.ts';
+import { KeptHolds1763251200031 } from '../migrations/1763251200031-kept-holds.ts';
+import { ItemsInOrder1763251200032 } from '../migrations/1763251200032-items-in-order.ts';
+import { GatesSetAt1763251200033 } from '../migrations/1763251200033-gates-set-at.ts';
+import { ListenerRevision1763251200034 } from '../migrations/1763251200034-listener-revision.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -24,7 +27,10 @@ const ENGINE: SchemaPart = {
     DeadLetters1763251200022,
     Schedules1763251200023,
     Observation1763251200030,
-    ListenerRevision1763251200031,
+    KeptHolds1763251200031,
+    ItemsInOrder1763251200032,
+    GatesSetAt1763251200033,
+    ListenerRevision1763251200034,
   ],
 };
 

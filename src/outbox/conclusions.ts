@@ -92,7 +92,7 @@ export class Conclusions {
       const resumed = state === 'active' && before !== undefined && before.state !== 'active';
       if (before === undefined || (before.url === url && !resumed)) continue;
       this.circuits.delete(number);
-      this.gates.remove(number).catch((error) => {
+      this.gates.beginAnew(number).catch((error) => {
         this.log.warn({ event: 'outbox.gate-kept', listener: number, error }, 'it opens by itself later');
       });
     }

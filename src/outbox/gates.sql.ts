@@ -5,6 +5,8 @@ const STANDING = `gate.listener, gate.openings, extract(epoch FROM gate.closed_u
 export const GATES = `
   SELECT ${STANDING} FROM gate WHERE closed_until > clock_timestamp() OR openings > 0`;
 
+export const GATE = `SELECT ${STANDING} FROM gate WHERE listener = $1`;
+
 /**
  * gate.pause — asked to wait; the longer wait counts. An answer to the probe of a circuit also says that the endpoint is
  * there: then only the pause is left. $1 listener, $2 ms, $3 reason, $4 whether it was the probe
@@ -13,7 +15,7 @@ export const PAUSE = `
   INSERT INTO gate (listener, closed_until, reason)
   VALUES ($1, clock_timestamp() + $2 * interval '1 millisecond', $3)
   ON CONFLICT (listener) DO UPDATE
-  SET reason = EXCLUDED.reason, openings = CASE WHEN $4 THEN 0 ELSE gate.openings END,
+  SET reason = EXCLUDED.reason, set_at = clock_timestamp(), openings = CASE WHEN $4 THEN 0 ELSE gate.openings END,
       closed_until = CASE WHEN $4 THEN EXCLUDED.closed_until ELSE GREATEST(gate.closed_until, EXCLUDED.closed_until) END
   RETURNING ${STANDING}`;
 
@@ -25,7 +27,7 @@ export const OPEN_CIRCUIT = `
   INSERT INTO gate (listener, closed_until, reason, openings)
   VALUES ($1, clock_timestamp() + $2::float8 * interval '1 millisecond', $4, 1)
   ON CONFLICT (listener) DO UPDATE
-  SET openings = LEAST(gate.openings + 1, 30), reason = EXCLUDED.reason,
+  SET openings = LEAST(gate.openings + 1, 30), reason = EXCLUDED.reason, set_at = clock_timestamp(),
       closed_until = clock_timestamp() + LEAST($2::float8 * 2 ^ gate.openings, $3) * interval '1 millisecond'
   WHERE gate.closed_until <= clock_timestamp()
   RETURNING ${STANDING}`;
@@ -44,9 +46,14 @@ export const RETURN_PROBE = `
 
 /** gate.probeFailed — $1 listener, $2 first ms, $3 longest ms, $4 reason */
 export const PROBE_FAILED = `
-  UPDATE gate SET openings = LEAST(openings + 1, 30), reason = $4,
+  UPDATE gate SET openings = LEAST(openings + 1, 30), reason = $4, set_at = clock_timestamp(),
          closed_until = clock_timestamp() + LEAST($2::float8 * 2 ^ openings, $3) * interval '1 millisecond'
   WHERE listener = $1 AND openings > 0
   RETURNING ${STANDING}`;
 
 export const REMOVE_GATE = 'DELETE FROM gate WHERE listener = $1';
+
+/** gate.removeOlder — unless it was set after the listener was last changed. $1 listener */
+export const REMOVE_OLDER_GATE = `
+  DELETE FROM gate USING listener
+  WHERE gate.listener = $1 AND listener.number = $1 AND gate.set_at < GREATEST(listener.updated_at, listener.state_since)`;

@@ -1,11 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import {
+  GATE,
   GATES,
   OPEN_CIRCUIT,
   PAUSE,
   PROBE_FAILED,
   REMOVE_GATE,
+  REMOVE_OLDER_GATE,
   RETURN_PROBE,
   TAKE_PROBE,
 } from './gates.sql.ts';
@@ -99,14 +101,24 @@ export class Gates {
 
   async remove(listener: number): Promise<void> {
     await this.database.execute(REMOVE_GATE, [listener]);
-    this.fresh.add(listener);
-    this.gates.delete(listener);
+    this.forget(listener);
+  }
+
+  /** What was known before the listener was changed. It may be a while since that: another replica can know more by now. */
+  async beginAnew(listener: number): Promise<void> {
+    await this.database.execute(REMOVE_OLDER_GATE, [listener]);
+    if (!(await this.change(GATE, [listener]))) this.forget(listener);
   }
 
   private async change(statement: string, values: readonly unknown[]): Promise<boolean> {
     const [row] = await this.database.query<Standing>(statement, values);
     if (row) this.know(row.listener, gateOf(row));
     return row !== undefined;
+  }
+
+  private forget(listener: number): void {
+    this.fresh.add(listener);
+    this.gates.delete(listener);
   }
 
   private know(listener: number, gate: Gate): void {

@@ -12,7 +12,7 @@ import { HeldLanes } from './held-lanes.ts';
 import { LANE_LOST } from './lost-lane.ts';
 import { OutboxQueue } from './outbox-queue.ts';
 import { OutboxStore, type Try } from './outbox-store.ts';
-import { settlementOf } from './settlement.ts';
+import { type Settlement, settlementOf } from './settlement.ts';
 
 /** The end of a run: everything of its lane before it is written, and the lane is released if that is wanted. */
 interface End {
@@ -90,27 +90,32 @@ export class Settling {
     if (await this.written(unwritten)) return [...unwritten];
     for (const items of byHeld([...unwritten])) {
       const own = new Set(items);
-      if (!(await this.written(own))) this.giveUp(items[0]!.held);
+      if (!(await this.written(own, true))) this.giveUp(items[0]!.held);
       for (const item of items) if (!own.has(item)) unwritten.delete(item);
     }
     return [...unwritten];
   }
 
-  /** Leaves what cannot be written because its lane is lost. False: it fails again and again, and not because the database is away. */
-  private async written(group: Set<Item>): Promise<boolean> {
+  /**
+   * Leaves what cannot be written because its lane is lost. False: it fails again and again, and not because the database is
+   * away. `tried`: it may have been written, and the answer to COMMIT was lost.
+   */
+  private async written(group: Set<Item>, tried = false): Promise<boolean> {
+    let again = tried;
     for (let failures = 0; failures < MOST_FAILURES; ) {
       const items = [...group].filter(({ held }) => !held.lost);
       if (items.length === 0) return true;
       try {
-        await this.write(items);
-        for (const item of items) group.delete(item);
-        return true;
-      } catch (error) {
-        if (error instanceof LanesLost) {
+        const gone = await this.write(items);
+        const done = gone.length === 0 ? items : again ? await this.writtenBefore(items, gone) : [];
+        for (const item of done) group.delete(item);
+        const lost = gone.filter((held) => !done.some((item) => item.held === held));
+        if (lost.length > 0) {
           this.laneMetrics.fencedWrite('outbox');
-          this.lanes.lose(error.lanes);
-          continue;
+          this.lanes.lose(lost);
         }
+      } catch (error) {
+        again = true;
         if (!isDatabaseAway(error)) failures += 1;
         this.log.warn(
           { event: 'outbox.settle-failed', results: items.length, failures, error },
@@ -122,28 +127,52 @@ export class Settling {
     return false;
   }
 
-  private async write(items: readonly Item[]): Promise<void> {
+  /** Nothing is written where lanes are not ours any more; answers with those. */
+  private async write(items: readonly Item[]): Promise<readonly HeldLane[]> {
     const results = items.filter((item) => item.kind !== 'end');
     const released = items.filter((item) => item.kind === 'end' && item.release).map(({ held }) => held);
     const settlement = settlementOf(results);
     for (const held of released) held.ending = true;
-    await this.database.transaction(async (tx) => {
-      const [, lost] = await Promise.all([
-        this.store.plan(tx),
-        // Also those that are only released: locked later, they would be locked out of order.
-        this.lanes.fence([...new Set([...results.map(({ held }) => held), ...released])], tx),
-        this.store.record(settlement.record, tx),
-        this.store.delivered(settlement.delivered, tx),
-        this.store.bury(settlement.bury, tx),
-        this.store.putBack(settlement.putBack, tx),
-        this.store.untouched(settlement.untouched, tx),
-        this.queue.lanes.hold(settlement.holds, tx),
-        this.lanes.release(released, tx as Pick<Transaction, 'execute'>),
-      ]);
-      if (lost.length > 0) throw new LanesLost(lost);
-    });
+    try {
+      await this.database.transaction(async (tx) => {
+        const [, lost] = await Promise.all([
+          this.store.plan(tx),
+          // Also those that are only released: locked later, they would be locked out of order.
+          this.lanes.fence([...new Set([...results.map(({ held }) => held), ...released])], tx),
+          this.store.record(settlement.record, tx),
+          this.store.delivered(settlement.delivered, tx),
+          this.store.bury(settlement.bury, tx),
+          this.store.putBack(settlement.putBack, tx),
+          this.store.untouched(settlement.untouched, tx),
+          this.queue.lanes.hold(settlement.holds, tx),
+          this.lanes.release(released, tx as Pick<Transaction, 'execute'>),
+        ]);
+        if (lost.length > 0) throw new LanesLost(lost);
+      });
+    } catch (error) {
+      if (error instanceof LanesLost) return error.lanes;
+      throw error;
+    }
+    this.tell(results, settlement);
+    return [];
+  }
+
+  /** Lanes that are gone because we released them ourselves: what was sent on them is in the record as we wrote it. */
+  private async writtenBefore(items: readonly Item[], gone: readonly HeldLane[]): Promise<Item[]> {
+    const ofGone = byHeld(items.filter(({ held }) => held.ending && gone.includes(held)));
+    const tries = ofGone.flat().filter((item) => item.kind === 'tried');
+    const recorded = tries.length > 0 ? await this.store.recorded(tries.map(lostTry)) : new Set<number>();
+    const before = ofGone
+      .filter((own) => own.every((item) => item.kind !== 'tried' || recorded.has(item.delivery.position)))
+      .flat();
+    const results = before.filter((item) => item.kind !== 'end');
+    this.tell(results, settlementOf(results));
+    return before;
+  }
+
+  private tell(results: readonly Result[], { holds }: Settlement): void {
     for (const result of results) if (result.kind === 'tried') this.metrics.settled(result);
-    if (settlement.holds.length > 0) this.onHolds(settlement.holds);
+    if (holds.length > 0) this.onHolds(holds);
   }
 
   /**

@@ -5,6 +5,8 @@ import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import { Refuse } from '../../src/contract/outcomes.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { INBOX_LANES } from '../../src/inbox/new-message.ts';
+import { laneOf } from '../../src/lanes/lane-of.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { ok, type Receiver, startReceiver, status } from '../support/receiver.ts';
@@ -220,6 +222,25 @@ describe('dead letters of the inbox', () => {
     expect(await applied('both')).toEqual(['bad', 'b', 'c']);
   });
 
+  it('leave the key held until the end that an operator gave it', async () => {
+    await deadWithFollowers('later');
+    const held = async () => (await call('GET', '/v1/holds?key=later')).body.items;
+    await call('PUT', '/v1/keys/later/hold', { reason: 'stocktaking', until: '2999-01-01T00:00:00Z' });
+    expect(await held()).toMatchObject([{ reason: 'dead-letter', until: null, note: 'stocktaking' }]);
+    broken.clear();
+    await call('POST', '/v1/dead-letters/later-bad/revive');
+    expect(await held()).toMatchObject([
+      { reason: 'operator', until: '2999-01-01T00:00:00.000Z', note: 'stocktaking' },
+    ]);
+    await call('DELETE', '/v1/keys/later/hold');
+    await becomes('later-c', 'finished');
+    await deadWithFollowers('sooner');
+    await call('PUT', '/v1/keys/sooner/hold', { reason: 'stocktaking', until: '2020-01-01T00:00:00Z' });
+    broken.clear();
+    await call('DELETE', '/v1/dead-letters/sooner-bad');
+    await becomes('sooner-c', 'finished');
+  });
+
   it('are not touched while the holder of their lane is at work', async () => {
     await deadWithFollowers('locked');
     const holder = await openSession(database);
@@ -321,6 +342,55 @@ describe('many dead letters', () => {
       filter: { error: group.fingerprint },
       count: 60,
     });
+  });
+
+  it('of one key go on in parts, in order, before what waits behind them; one that fails keeps no other back', async () => {
+    const count = 1_200;
+    const lane = laneOf('long', INBOX_LANES);
+    await database.query(
+      `INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at, lapsed_at, error)
+       SELECT 'long-' || n, 'x', 'fragile', 'long', $1, to_json(n::text), 'dead', now(), now(), 'too long'
+       FROM generate_series(1, $2) AS n`,
+      [lane, count],
+    );
+    await deadWithFollowers('short');
+    broken.clear();
+    await database.query(`
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+      CREATE TRIGGER refuse BEFORE UPDATE ON inbox FOR EACH ROW
+        WHEN (OLD.id = 'long-700' AND NEW.status = 'held') EXECUTE FUNCTION refuse()`);
+    const revive = async (filter: object) =>
+      (await call('POST', '/v1/dead-letters/revive', { filter })).body.location as string;
+    const progress = async (location: string) => (await call('GET', location)).body;
+    const long = await revive({ key: 'long' });
+    try {
+      await until(async () => (await progress(long)).done > 0);
+      await post('long', 'after');
+      await becomes('long-after', 'held');
+      // Not before the ruling is through with it.
+      const until2020 = { reason: 'no longer', until: '2020-01-01T00:00:00Z' };
+      expect((await call('PUT', '/v1/keys/long/hold', until2020)).status).toBe(200);
+      const short = await revive({ key: 'short' });
+      await until(async () => (await progress(short)).status === 'finished');
+      await becomes('short-c', 'finished');
+      expect(await progress(long)).toMatchObject({
+        status: 'running',
+        matched: count,
+        done: 500,
+        waiting: 500,
+      });
+      expect(await applied('long')).toEqual([]);
+    } finally {
+      await database.query('DROP FUNCTION refuse CASCADE');
+    }
+    await until(async () => (await progress(long)).status === 'finished');
+    expect(await progress(long)).toMatchObject({ done: count, skipped: 0, ended: count, dead: 0 });
+    await becomes('long-after', 'finished');
+    const numbers = Array.from({ length: count }, (_, n) => String(n + 1));
+    expect(await applied('long')).toEqual([...numbers, 'after']);
+    const failed = replicas.flatMap(({ lines }) => lines).filter((line) => line.includes('ruling-failed'));
+    expect(JSON.parse(failed[0]!)).toMatchObject({ event: 'dead-letters.ruling-failed', retryInMs: 1_000 });
+    await until(async () => (await database.query(`SELECT FROM hold WHERE key = 'long'`)).length === 0);
   });
 
   it('are discarded with a reason', async () => {

@@ -2,9 +2,11 @@ import type { ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Loop } from '../../src/clock/loop.ts';
 import { Loops } from '../../src/clock/loops.ts';
+import { Listeners } from '../../src/listeners/listeners.ts';
+import { Gates } from '../../src/outbox/gates.ts';
 import type { TestApp } from '../support/app.ts';
 import { ok, type Receiver, status } from '../support/receiver.ts';
-import { Stage } from '../support/stage.ts';
+import { known, Stage } from '../support/stage.ts';
 import { until } from '../support/until.ts';
 
 let stage: Stage;
@@ -149,6 +151,27 @@ describe('E12 the circuit breaker of a listener', () => {
     await stage.call('POST', '/v1/listeners/resumed/pause');
     await stage.call('POST', '/v1/listeners/resumed/resume');
     await until(() => receiver.received.length === tried + 5);
+  });
+
+  it('a pause that was asked for after a resume is not forgotten by a replica that learns of the resume later', async () => {
+    const slow = await stage.start({ ROLES: 'api' });
+    try {
+      const { all } = slow.app.nest.get(Loops) as unknown as { all: Loop[] };
+      const receiver = await stage.listen('later', { retrySchedule: ['1h'] });
+      await stage.call('POST', '/v1/listeners/later/pause');
+      await known(slow, 'later', ({ state }) => state === 'paused');
+      await all.find(({ name }) => name === 'listeners')!.stop();
+      await stage.call('POST', '/v1/listeners/later/resume');
+      receiver.answering = status(429, { 'retry-after': '60' });
+      await stage.post({ type: 'later/x', key: 'a' });
+      await until(() => gateOf('later'));
+      await slow.app.nest.get(Listeners).refresh();
+      const number = await stage.numberOf('later');
+      await until(() => slow.app.nest.get(Gates).isClosed(number));
+      expect(await gateOf('later')).toMatchObject({ openings: 0 });
+    } finally {
+      await stage.stop(slow);
+    }
   });
 
   it('one replica knows of a pause that another was asked for', async () => {

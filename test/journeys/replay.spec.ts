@@ -150,6 +150,40 @@ describe('replay', () => {
     expect(left).toBeGreaterThan(50);
   });
 
+  it('of a long key goes on in parts, before live ones of it; one that fails keeps no other back', async () => {
+    const names = Array.from({ length: 1_200 }, (_, n) => `a${n + 1}`);
+    const receiver = await stage.listen('long');
+    for (const part of [names.slice(0, 600), names.slice(600)])
+      await stage.post(...part.map((payload) => ({ type: 'long/x', key: 'a', payload })));
+    await until(async () => (await stage.counts('long')).finished === 1_200);
+    receiver.received.splice(0);
+    const fine = await sent('well', 'a1 b1');
+    await stage.database.query(`
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+      CREATE TRIGGER refuse BEFORE UPDATE ON outbox FOR EACH ROW
+        WHEN (OLD.sequence = 700 AND OLD.status = 'finished') EXECUTE FUNCTION refuse()`);
+    const long = await replay('long');
+    try {
+      await until(async () => (await stage.counts('long')).held === 500);
+      const [live] = await stage.post({ type: 'long/x', key: 'a', payload: 'live' });
+      await stage.delivery(live, 'held');
+      await finished(await replay('well'));
+      expect(data(fine).toSorted()).toEqual(['a1', 'b1']);
+      expect(await progress(long)).toMatchObject({ status: 'running', matched: 1_200, sent: 0 });
+      expect(await stage.counts('long')).toEqual({ finished: 700, held: 501 });
+      expect(data(receiver)).toEqual([]);
+    } finally {
+      await stage.database.query('DROP FUNCTION refuse CASCADE');
+    }
+    expect(await finished(long)).toMatchObject({ sent: 1_200, dead: 0 });
+    await until(() => data(receiver).length === 1_201);
+    expect(data(receiver)).toEqual([...names, 'live']);
+    const failed = stage.replicas
+      .flatMap(({ lines }) => lines)
+      .find((line) => line.includes('replay-failed'));
+    expect(JSON.parse(failed!)).toMatchObject({ event: 'listener.replay-failed', retryInMs: 1_000 });
+  });
+
   it('of a listener that is paused, or deleted, waits with it and is done when it is back', async () => {
     const receiver = await sent('resting', 'a1 a2 b1');
     await stage.call('POST', '/v1/listeners/resting/pause');

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Retention } from '../../src/upkeep/retention/retention.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { openSession, untilBlocked } from '../support/session.ts';
 
 let database: TestDatabase;
 let replica: TestApp;
@@ -134,6 +135,52 @@ describe('retention', () => {
     expect(await ids()).toEqual(['behind', 'waited-for']);
     const held = await database.query('SELECT key FROM hold WHERE until > clock_timestamp()');
     expect(held).toEqual([{ key: 'busy' }]);
+  });
+
+  it.each(['inbox', 'outbox'])(
+    'leaves a dead letter of the %s that is revived in that moment',
+    async (stage) => {
+      await database.query('TRUNCATE inbox, outbox, hold');
+      const [message] = await inbox('revived', 'dead', '40 days');
+      if (stage === 'outbox')
+        await database.query(
+          `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, lapsed_at)
+         VALUES (1, 256, $1, 'k', 1, 'dead', now() - interval '40 days', now() - interval '40 days')`,
+          [message.position],
+        );
+      const reviving = await openSession(database);
+      try {
+        await reviving.query(
+          `BEGIN; UPDATE ${stage} SET status = 'held', waits = 'held', settled_at = NULL, lapsed_at = NULL`,
+        );
+        const sweeping = replica.app.nest.get(Retention).sweep();
+        await untilBlocked(database);
+        await reviving.query('COMMIT');
+        await sweeping;
+      } finally {
+        await reviving.close();
+      }
+      expect(await database.query(`SELECT status FROM ${stage}`)).toEqual([{ status: 'held' }]);
+    },
+  );
+
+  it('lets the hold of a later dead letter be when an earlier one of its key goes', async () => {
+    await database.query('TRUNCATE inbox, outbox, hold');
+    await inbox('earlier', 'dead', '40 days', { key: 'k' });
+    await inbox('later', 'dead', '3 days', { key: 'k' });
+    await database.query(
+      `INSERT INTO hold (queue, key, lane, until, reason, set_at)
+       VALUES ('inbox', 'k', 0, 'infinity', 'dead-letter', now() - interval '4 days')`,
+    );
+    const sweep = async () => {
+      await replica.app.nest.get(Retention).sweep();
+      return database.query('SELECT key FROM hold WHERE until > clock_timestamp()');
+    };
+    expect(await sweep()).toEqual([{ key: 'k' }]);
+    expect(await ids()).toEqual(['later']);
+    await database.query(`UPDATE inbox SET settled_at = now() - interval '40 days'`);
+    expect(await sweep()).toEqual([]);
+    expect(await ids()).toEqual([]);
   });
 
   it('A11 gives up what was never handled, after its own, longer time: visibly, counted, not at once gone', async () => {

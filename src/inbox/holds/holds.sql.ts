@@ -1,19 +1,24 @@
+/** Without end until a dead letter is dealt with, or a ruling is through with the key. */
+const ENDLESS = `(hold.reason = 'dead-letter' AND hold.until > clock_timestamp() OR hold.kept_by IS NOT NULL)`;
+
 /**
- * hold.put — by an operator; a hold without end that a dead letter set is not shortened by this, only by ending it. The
- * note then tells that an operator holds the key, too: it stays held when the dead letter is dealt with.
+ * hold.put — by an operator; a hold that is without end for another reason is not shortened by this, only by ending it. The
+ * note then tells that an operator holds the key, too: it stays held, until their end, when the other reason is gone.
  * $1 key, $2 lane, $3 until or null, $4 note
  */
 export const PUT_HOLD = `
   INSERT INTO hold (queue, key, lane, until, reason, note)
   VALUES ('inbox', $1, $2, COALESCE($3::timestamptz, 'infinity'), 'operator', $4)
   ON CONFLICT (queue, lane, key) DO UPDATE
-  SET until = CASE WHEN hold.reason = 'dead-letter' THEN GREATEST(hold.until, EXCLUDED.until) ELSE EXCLUDED.until END,
-      reason = CASE WHEN hold.reason = 'dead-letter' THEN hold.reason ELSE EXCLUDED.reason END,
-      note = EXCLUDED.note, set_at = CASE WHEN hold.reason = 'dead-letter' THEN hold.set_at ELSE now() END`;
+  SET until = CASE WHEN ${ENDLESS} THEN hold.until ELSE EXCLUDED.until END,
+      then_until = CASE WHEN ${ENDLESS} THEN EXCLUDED.until END,
+      reason = CASE WHEN ${ENDLESS} THEN hold.reason ELSE EXCLUDED.reason END,
+      note = EXCLUDED.note, set_at = CASE WHEN ${ENDLESS} THEN hold.set_at ELSE now() END`;
 
 /** hold.end — due from now on; the holder of the lane clears it away when nothing waits behind it any more. */
 export const END_HOLD = `
-  UPDATE hold SET until = clock_timestamp() WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;
+  UPDATE hold SET until = clock_timestamp(), kept_by = NULL, then_until = NULL
+  WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;
 
 /** hold.list — in (lane, key) order; the reason is the operator's own text where there is one. $1 limit, $2 after lane, $3 after key, $4 key or null */
 export const LIST_HOLDS = `

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
 import { Reads } from '../../database/reads.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
 import type { Listener } from '../../listeners/listener.ts';
@@ -8,11 +9,15 @@ import { likeOf } from '../../listeners/type-patterns.ts';
 import {
   IN_FLIGHT,
   INSERT_REPLAY,
+  KEEP_HOLD,
+  LET_GO,
   LOCK_LANE,
   MARK_DONE,
   MATCH_DELIVERIES,
+  NEXT_LANE,
   PROGRESS,
   REOPEN,
+  SET_DUE,
   SET_MATCHED,
   TAKE_REPLAY,
   UNFINISHED,
@@ -45,6 +50,13 @@ export interface ReplayProgress {
 export type Step =
   | { readonly kind: 'reopened'; readonly lane: number; readonly deliveries: number }
   | { readonly kind: 'full' | 'done' };
+
+interface ReopenedKey {
+  readonly key: string;
+  readonly reopened: number;
+  /** Some of it is left. */
+  readonly begun: boolean;
+}
 
 @Injectable()
 export class ReplayStore {
@@ -82,25 +94,41 @@ export class ReplayStore {
     return rows.map(({ id }) => id);
   }
 
-  /** One step of a replay; undefined: another replica is at it. */
-  step(replay: number, mostKeys: number, mostInFlight: number): Promise<Step | undefined> {
+  /** One step of a replay; undefined: another replica is at it. A key that is half way is not on its way: it is gone on with. */
+  step(replay: number, mostDeliveries: number, mostInFlight: number): Promise<Step | undefined> {
     return this.database.transaction(async (tx) => {
       const taken = await tx.query(TAKE_REPLAY, [replay]);
       if (taken.length === 0) return undefined;
+      const [next] = await tx.query<{ lane: number; begun: boolean }>(NEXT_LANE, [replay, nameOf(replay)]);
+      if (!next) {
+        await tx.execute(MARK_DONE, [replay]);
+        return { kind: 'done' };
+      }
       const [count] = await tx.query<{ waiting: number }>(IN_FLIGHT, [replay, mostInFlight]);
-      if (count!.waiting >= mostInFlight) return { kind: 'full' };
-      return this.reopen(replay, mostKeys, tx);
+      if (count!.waiting >= mostInFlight && !next.begun) return { kind: 'full' };
+      return this.reopen(replay, next.lane, mostDeliveries, tx);
     });
   }
 
-  private async reopen(replay: number, mostKeys: number, tx: Transaction): Promise<Step> {
-    const [locked] = await tx.query<{ lane: number }>(LOCK_LANE, [replay]);
-    if (!locked) {
-      await tx.execute(MARK_DONE, [replay]);
-      return { kind: 'done' };
-    }
+  private async reopen(replay: number, lane: number, mostDeliveries: number, tx: Transaction): Promise<Step> {
+    await Promise.all([tx.query(STRAIGHT_PLANS), tx.query(LOCK_LANE, [lane])]);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
-    const [done] = await tx.query<{ reopened: number }>(REOPEN, [replay, locked.lane, mostKeys]);
-    return { kind: 'reopened', lane: locked.lane, deliveries: done!.reopened };
+    const keys = await tx.query<ReopenedKey>(REOPEN, [replay, lane, mostDeliveries]);
+    const by = nameOf(replay);
+    const half = keys.find(({ begun }) => begun);
+    const whole = keys.filter(({ begun }) => !begun);
+    const due = whole.filter(({ reopened }) => reopened > 0);
+    await Promise.all([
+      half && tx.execute(KEEP_HOLD, [lane, half.key, by]),
+      // Before they are let go: after, it would end the hold of one that died meanwhile.
+      tx.execute(SET_DUE, [lane, due.map(({ key }) => key), by]),
+      tx.execute(LET_GO, [lane, whole.map(({ key }) => key), by]),
+    ]);
+    return { kind: 'reopened', lane, deliveries: keys.reduce((sum, { reopened }) => sum + reopened, 0) };
   }
+}
+
+/** As the keeper of a hold. */
+function nameOf(replay: number): string {
+  return `replay ${replay}`;
 }

@@ -34,53 +34,87 @@ export const IN_FLIGHT = `
     SELECT FROM outbox WHERE replay = $1 AND settled_at IS NULL LIMIT $2) AS on_its_way`;
 
 /**
- * replay.lock — the first lane with something to reopen, locked: nobody claims, settles or clears holds in it until we
- * are done, so that a hold is not cleared away in the moment something is put behind it. One lane at a time, so that
- * nobody waits in a circle. $1 replay
+ * replay.next — the first lane with something to reopen, and whether its first key is half way: what was reopened of it
+ * waits for the rest. $1 replay, $2 its name as the keeper of a hold
  */
-export const LOCK_LANE = `
-  SELECT lane.lane FROM lane
-  WHERE lane.queue = 'outbox' AND lane.lane = (
-    SELECT lane FROM replay_delivery WHERE replay = $1 AND reopened_at IS NULL ORDER BY replay, lane, key LIMIT 1)
-  FOR NO KEY UPDATE`;
+export const NEXT_LANE = `
+  SELECT next.lane, EXISTS (
+           SELECT FROM hold
+           WHERE hold.queue = 'outbox' AND hold.lane = next.lane AND hold.key = next.key AND hold.kept_by = $2) AS begun
+  FROM (SELECT lane, key FROM replay_delivery
+        WHERE replay = $1 AND reopened_at IS NULL ORDER BY replay, lane, key, position LIMIT 1) AS next`;
 
 /**
- * replay.reopen — all deliveries of the next keys of a lane wait again, behind a hold that is due: the holder of the lane
- * takes them oldest first, and live deliveries of the key wait behind them. That they were sent before is on record.
- * A key that waits behind its dead letter goes on: that is what is sent again. $1 replay, $2 lane, $3 most keys
+ * replay.lock — nobody claims, settles or clears holds in the lane until we are done, so that a hold is not cleared away in
+ * the moment something is put behind it. One lane at a time, so that nobody waits in a circle. $1 lane
+ */
+export const LOCK_LANE = `SELECT FROM lane WHERE queue = 'outbox' AND lane = $1 FOR NO KEY UPDATE`;
+
+/**
+ * replay.reopen — the next deliveries of a lane wait again, key by key, each in order. That they were sent before is on
+ * record. Answers with the keys; of the last one some may be left. $1 replay, $2 lane, $3 most deliveries
  */
 export const REOPEN = `
-  WITH chosen AS (
-    SELECT DISTINCT key FROM replay_delivery
-    WHERE replay = $1 AND lane = $2 AND reopened_at IS NULL ORDER BY key LIMIT $3
+  WITH item AS MATERIALIZED (
+    SELECT next.place, next.key, next.position, earlier.status, earlier.attempt, earlier.answered, earlier.settled_at,
+           earlier.duration_ms
+    FROM (SELECT ctid AS place, key, position FROM replay_delivery
+          WHERE replay = $1 AND lane = $2 AND reopened_at IS NULL ORDER BY replay, lane, key, position LIMIT $3) AS next
+    LEFT JOIN LATERAL (
+      SELECT one.status, one.attempt, one.answered, one.settled_at, one.duration_ms FROM outbox AS one
+      WHERE one.position = next.position AND one.settled_at IS NOT NULL AND one.status <> 'discarded' LIMIT 1
+    ) AS earlier ON true
   ),
-  item AS (
-    UPDATE replay_delivery SET reopened_at = now() FROM chosen
-    WHERE replay_delivery.replay = $1 AND replay_delivery.lane = $2 AND replay_delivery.key = chosen.key
-      AND replay_delivery.reopened_at IS NULL
-    RETURNING replay_delivery.position
-  ),
-  earlier AS (
-    SELECT outbox.position, outbox.attempt, outbox.answered, outbox.settled_at, outbox.duration_ms, outbox.status
-    FROM outbox JOIN item USING (position) WHERE outbox.settled_at IS NOT NULL AND outbox.status <> 'discarded'
-  ),
+  noted AS (UPDATE replay_delivery SET reopened_at = now() WHERE ctid = ANY (ARRAY(SELECT place FROM item))),
   recorded AS (
     INSERT INTO attempt (delivery, at, attempt, status, error, duration_ms)
     SELECT position, settled_at, attempt, answered, 'delivered; sent again by replay ' || $1, duration_ms
-    FROM earlier WHERE status = 'finished'
+    FROM item WHERE status = 'finished'
   ),
   reopened AS (
     UPDATE outbox SET status = 'held', waits = 'held', settled_at = NULL, lapsed_at = NULL, attempt = 0,
            answered = NULL, duration_ms = NULL, replay = $1
-    FROM earlier WHERE outbox.position = earlier.position
-    RETURNING outbox.lane, outbox.key, earlier.status
-  ),
-  held AS (
-    INSERT INTO hold (queue, key, lane, until, reason, note)
-    SELECT 'outbox', key, lane, clock_timestamp(), 'operator', 'replay ' || $1 FROM reopened GROUP BY lane, key
-    ON CONFLICT (queue, lane, key) DO UPDATE SET until = clock_timestamp() WHERE hold.reason = 'dead-letter'
+    WHERE position = ANY (ARRAY(SELECT position FROM item WHERE status IS NOT NULL))
+      AND settled_at IS NOT NULL AND status <> 'discarded'
   )
-  SELECT count(*)::int AS reopened FROM reopened`;
+  SELECT of_key.key, of_key.reopened, EXISTS (
+           SELECT FROM replay_delivery AS rest
+           WHERE rest.replay = $1 AND rest.lane = $2 AND rest.key = of_key.key AND rest.position > of_key.last
+             AND rest.reopened_at IS NULL) AS begun
+  FROM (SELECT key, count(status)::int AS reopened, max(position) AS last FROM item GROUP BY key) AS of_key`;
+
+/**
+ * replay.keep — a key that is half way waits, whatever held it, until the rest of it is reopened, too: live deliveries would
+ * come before the rest. One that waited behind its dead letter goes on then: that is what is sent again.
+ * $1 lane, $2 key, $3 replay
+ */
+export const KEEP_HOLD = `
+  INSERT INTO hold (queue, lane, key, until, reason, note, kept_by, then_until)
+  VALUES ('outbox', $1, $2, 'infinity', 'operator', $3, $3, clock_timestamp())
+  ON CONFLICT (queue, lane, key) DO UPDATE
+  SET until = 'infinity', kept_by = EXCLUDED.kept_by,
+      then_until = CASE WHEN hold.reason = 'dead-letter' THEN EXCLUDED.then_until
+                        WHEN hold.until = 'infinity' THEN hold.then_until ELSE hold.until END,
+      reason = CASE WHEN hold.reason = 'dead-letter' THEN EXCLUDED.reason ELSE hold.reason END
+  WHERE hold.kept_by IS DISTINCT FROM EXCLUDED.kept_by`;
+
+/** replay.letGo — of holds that we kept; that of one that died meanwhile stays its own. $1 lane, $2 keys, $3 replay */
+export const LET_GO = `
+  UPDATE hold
+  SET kept_by = NULL, then_until = CASE WHEN reason = 'dead-letter' THEN then_until END,
+      until = CASE WHEN reason = 'dead-letter' THEN until ELSE COALESCE(then_until, 'infinity') END
+  WHERE queue = 'outbox' AND lane = $1 AND key = ANY ($2::text[]) AND kept_by = $3`;
+
+/**
+ * replay.due — reopened ones stand behind a hold that is due: the holder of the lane takes them oldest first, and live
+ * deliveries of the key wait behind them. A key that waits behind its dead letter goes on, unless a ruling is half way
+ * through it. $1 lane, $2 keys, $3 replay
+ */
+export const SET_DUE = `
+  INSERT INTO hold (queue, lane, key, until, reason, note)
+  SELECT 'outbox', $1, key, clock_timestamp(), 'operator', $3 FROM unnest($2::text[]) AS key
+  ON CONFLICT (queue, lane, key) DO UPDATE SET until = clock_timestamp(), then_until = NULL
+  WHERE hold.reason = 'dead-letter' AND hold.kept_by IS NULL`;
 
 export const MARK_DONE = `
   UPDATE replay SET done_at = now() WHERE id = $1 AND done_at IS NULL

@@ -1,21 +1,27 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
+import { Setbacks } from '../../clock/setbacks.ts';
+import { isDatabaseAway } from '../../database/faults.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
 import { DeliveryMetrics } from '../delivery-metrics.ts';
-import { ReplayStore } from './replay-store.ts';
+import { ReplayStore, type Step } from './replay-store.ts';
 
-const KEYS_PER_STEP = 100;
-/** Of one replay; beyond, it waits until they are sent. All deliveries of a key are reopened together. */
+/** Their lane is locked for so long. */
+const DELIVERIES_PER_STEP = 500;
+/** Of one replay; beyond, it waits until they are sent. All deliveries of a key go on together. */
 const MOST_IN_FLIGHT = 500;
 const POLL_MS = 500;
 
-/** Sends old deliveries again, a few keys at a time, so that live traffic is not drowned. */
+/** Sends old deliveries again, a few at a time, so that live traffic is not drowned. */
 @Injectable()
 export class Replays {
   private readonly loop: Loop;
+  private readonly setbacks = new Setbacks();
 
   constructor(
+    @Inject(LOG) private readonly log: Log,
     private readonly store: ReplayStore,
     private readonly wakeups: Wakeups,
     private readonly metrics: DeliveryMetrics,
@@ -34,7 +40,8 @@ export class Replays {
     const lanes = new Set<number>();
     let full = false;
     for (const replay of await this.store.unfinished()) {
-      const step = await this.store.step(replay, KEYS_PER_STEP, MOST_IN_FLIGHT);
+      if (this.setbacks.rests(replay)) continue;
+      const step = await this.step(replay);
       if (step?.kind === 'reopened') {
         lanes.add(step.lane);
         this.metrics.replayed(step.deliveries);
@@ -46,5 +53,22 @@ export class Replays {
       return 'again';
     }
     return full ? 'soon' : 'idle';
+  }
+
+  /** One that fails is tried again later, and the others go on. */
+  private async step(replay: number): Promise<Step | undefined> {
+    try {
+      const step = await this.store.step(replay, DELIVERIES_PER_STEP, MOST_IN_FLIGHT);
+      this.setbacks.forget(replay);
+      return step;
+    } catch (error) {
+      if (isDatabaseAway(error)) throw error;
+      const retryInMs = this.setbacks.add(replay);
+      this.log.error(
+        { event: 'listener.replay-failed', replay, retryInMs, error },
+        'a step of a replay failed; it is tried again',
+      );
+      return undefined;
+    }
   }
 }

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { inVain } from '../../../test/support/in-vain.ts';
 import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter } from './dead-letter-filter.ts';
 import { groupDeadLetters, listDeadLetters } from './dead-letters.sql.ts';
+import { applyRuling } from './rulings.sql.ts';
 
 let database: TestDatabase;
 
@@ -19,27 +21,44 @@ beforeAll(async () => {
     INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, lapsed_at, error)
     SELECT 1, 256, position, key, 1, CASE WHEN status = 'dead' THEN 'dead' ELSE 'discarded' END, now(), lapsed_at, error
     FROM inbox`);
+  await database.query(`
+    INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at, lapsed_at)
+    SELECT 'long-' || n, 's', 't', 'long', 0, 'null', 'dead', now(), now() FROM generate_series(1, 3000) AS n`);
+  await database.query(
+    `INSERT INTO ruling (kind, filter, matched, created_by) VALUES ('revive', '{}', 3000, 'a')`,
+  );
+  await database.query(`
+    INSERT INTO ruling_item (ruling, stage, lane, key, position)
+    SELECT 1, 'inbox', 0, 'long', position FROM inbox WHERE key = 'long'`);
+  await database.query(`
+    UPDATE ruling_item SET outcome = 'done'
+    WHERE position IN (SELECT position FROM ruling_item ORDER BY position LIMIT 2000)`);
 });
 afterAll(() => database.drop());
 
 const parts = (filter: DeadLetterFilter, values: unknown[]) =>
   stagesOf(filter).map((stage) => ({ stage, from: deadLettersOf(stage, filter, values) }));
 
-async function planOf(sql: string, values: unknown[]): Promise<string> {
+async function connected<Answer>(work: (client: pg.Client) => Promise<Answer>): Promise<Answer> {
   const client = new pg.Client({ connectionString: database.url });
   await client.connect();
   try {
-    await client.query(`BEGIN; ${STRAIGHT_PLANS}`);
-    const { rows } = await client.query(`EXPLAIN (COSTS OFF) ${sql}`, values);
-    return rows.map((row) => row['QUERY PLAN']).join('\n');
+    return await work(client);
   } finally {
     await client.end();
   }
 }
 
+const planOf = (sql: string, values: unknown[]) =>
+  connected(async (client) => {
+    await client.query(`BEGIN; ${STRAIGHT_PLANS}`);
+    const { rows } = await client.query(`EXPLAIN (COSTS OFF) ${sql}`, values);
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  });
+
 describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) => {
   beforeAll(async () => {
-    if (state === 'analysed') await database.query('ANALYZE inbox, outbox');
+    if (state === 'analysed') await database.query('ANALYZE inbox, outbox, ruling_item');
   });
 
   it.each<DeadLetterFilter>([
@@ -60,5 +79,13 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
     expect(plan).toMatch(/inbox_dead/);
     expect(plan).toMatch(/outbox_(dead|dead_key|dead_listener)\b/);
     expect(plan).not.toMatch(/Seq Scan on (inbox|outbox)/);
+  });
+
+  it('a ruling goes straight to the items of its step, however long their key is', async () => {
+    const { lookedAt } = await connected((client) =>
+      inVain(client, STRAIGHT_PLANS, applyRuling('inbox', 'revive'), [1, 0, 500]),
+    );
+    // Each of them is sorted into those that are dead letters and those that are none.
+    expect(lookedAt).toBe(500);
   });
 });

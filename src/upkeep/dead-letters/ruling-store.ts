@@ -11,17 +11,33 @@ import type { RulingKind, RulingProgress, RulingRequest, Step } from './ruling.t
 import {
   ADD_ITEM,
   applyRuling,
+  FREE,
   IN_FLIGHT,
   INSERT_RULING,
+  KEEP_HOLD,
+  LET_GO,
   LOCK_LANE,
   MARK_DONE,
   matchDeadLetters,
   NEXT_LANE,
   PROGRESS,
+  SET_DUE,
   SET_MATCHED,
   TAKE_RULING,
   UNDONE,
 } from './rulings.sql.ts';
+
+interface Place {
+  readonly stage: Stage;
+  readonly lane: number;
+}
+
+interface AppliedKey {
+  readonly key: string;
+  readonly changed: number;
+  /** Some of it is left. */
+  readonly begun: boolean;
+}
 
 /** Undoes a ruling about one that is no dead letter any more. */
 export class NotDead extends Error {}
@@ -71,20 +87,21 @@ export class RulingStore {
     return rows.map(({ id }) => id);
   }
 
-  /** One step of a ruling; undefined: another replica is at it. */
-  step(ruling: number, mostKeys: number, mostInFlight: number): Promise<Step | undefined> {
+  /** One step of a ruling; undefined: another replica is at it. A key that is half way is not on its way: it is gone on with. */
+  step(ruling: number, mostItems: number, mostInFlight: number): Promise<Step | undefined> {
     return this.database.transaction(async (tx) => {
       const [taken] = await tx.query<{ kind: RulingKind }>(TAKE_RULING, [ruling]);
       if (!taken) return undefined;
-      const [count] = await tx.query<{ waiting: number }>(IN_FLIGHT, [ruling, mostInFlight]);
-      if (count!.waiting >= mostInFlight) return { kind: 'full' };
-      const [next] = await tx.query<{ stage: Stage; lane: number }>(NEXT_LANE, [ruling]);
+      const [next] = await tx.query<Place & { begun: boolean }>(NEXT_LANE, [ruling, nameOf(ruling)]);
       if (!next) {
         await tx.execute(MARK_DONE, [ruling]);
         return { kind: 'done' };
       }
-      const changed = await this.apply(tx, ruling, taken.kind, next, mostKeys);
-      return { kind: 'applied', ruling: taken.kind, ...next, changed };
+      const [count] = await tx.query<{ waiting: number }>(IN_FLIGHT, [ruling, mostInFlight]);
+      if (count!.waiting >= mostInFlight && !next.begun) return { kind: 'full' };
+      const { stage, lane } = next;
+      const changed = await this.apply(tx, ruling, taken.kind, { stage, lane }, mostItems);
+      return { kind: 'applied', ruling: taken.kind, stage, lane, changed };
     });
   }
 
@@ -109,12 +126,38 @@ export class RulingStore {
     tx: Transaction,
     ruling: number,
     kind: RulingKind,
-    { stage, lane }: { stage: Stage; lane: number },
-    mostKeys: number,
+    place: Place,
+    mostItems: number,
   ): Promise<number> {
+    const { stage, lane } = place;
     await Promise.all([tx.query(STRAIGHT_PLANS), tx.query(LOCK_LANE, [stage, lane])]);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
-    const [row] = await tx.query<{ changed: number }>(applyRuling(stage, kind), [ruling, lane, mostKeys]);
-    return row!.changed;
+    const keys = await tx.query<AppliedKey>(applyRuling(stage, kind), [ruling, lane, mostItems]);
+    await this.setHolds(tx, ruling, kind, place, keys);
+    return keys.reduce((sum, { changed }) => sum + changed, 0);
   }
+
+  private async setHolds(
+    tx: Transaction,
+    ruling: number,
+    kind: RulingKind,
+    { stage, lane }: Place,
+    keys: readonly AppliedKey[],
+  ): Promise<void> {
+    const note = `revived by ruling ${ruling}`;
+    const whole = keys.filter(({ begun }) => !begun);
+    const half = kind === 'revive' ? keys.find(({ begun }) => begun) : undefined;
+    const revived = kind === 'revive' ? whole.filter(({ changed }) => changed > 0) : [];
+    await Promise.all([
+      half && tx.execute(KEEP_HOLD, [stage, lane, half.key, nameOf(ruling), note]),
+      tx.execute(LET_GO, [stage, lane, whole.map(({ key }) => key), nameOf(ruling)]),
+      tx.execute(FREE(stage), [lane, whole.map(({ key }) => key)]),
+      tx.execute(SET_DUE, [stage, lane, revived.map(({ key }) => key), note]),
+    ]);
+  }
+}
+
+/** As the keeper of a hold. */
+function nameOf(ruling: number): string {
+  return `ruling ${ruling}`;
 }

@@ -1,6 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
+import { Setbacks } from '../../clock/setbacks.ts';
+import { isDatabaseAway } from '../../database/faults.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -9,16 +11,18 @@ import type { DeadLetterRow } from './dead-letters-store.ts';
 import type { RulingKind, RulingRequest, Step } from './ruling.ts';
 import { RulingStore } from './ruling-store.ts';
 
-const KEYS_PER_STEP = 100;
-/** Of one ruling; beyond, it waits until they are handled. All dead letters of a key are revived together. */
+/** Their lane is locked for so long. */
+const ITEMS_PER_STEP = 500;
+/** Of one ruling; beyond, it waits until they are handled. All dead letters of a key go on together. */
 const MOST_IN_FLIGHT = 500;
 const POLL_MS = 500;
 
-/** Carries out what operators decide about dead letters: one at once, many a few keys at a time. */
+/** Carries out what operators decide about dead letters: one at once, many a few at a time. */
 @Injectable()
 export class Rulings {
   private readonly loop: Loop;
   private readonly counts;
+  private readonly setbacks = new Setbacks();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
@@ -63,7 +67,8 @@ export class Rulings {
     const written: Record<Stage, Set<number>> = { inbox: new Set(), outbox: new Set() };
     const steps: (Step | undefined)[] = [];
     for (const ruling of await this.store.undone()) {
-      const step = await this.store.step(ruling, KEYS_PER_STEP, MOST_IN_FLIGHT);
+      if (this.setbacks.rests(ruling)) continue;
+      const step = await this.step(ruling);
       steps.push(step);
       if (step?.kind !== 'applied') continue;
       this.count(step.ruling, step.stage, step.changed);
@@ -72,6 +77,23 @@ export class Rulings {
     for (const stage of STAGES) if (written[stage].size) this.wakeups.written(stage, written[stage]);
     if (steps.some((step) => step?.kind === 'applied')) return 'again';
     return steps.some((step) => step?.kind === 'full') ? 'soon' : 'idle';
+  }
+
+  /** One that fails is tried again later, and the others go on. */
+  private async step(ruling: number): Promise<Step | undefined> {
+    try {
+      const step = await this.store.step(ruling, ITEMS_PER_STEP, MOST_IN_FLIGHT);
+      this.setbacks.forget(ruling);
+      return step;
+    } catch (error) {
+      if (isDatabaseAway(error)) throw error;
+      const retryInMs = this.setbacks.add(ruling);
+      this.log.error(
+        { event: 'dead-letters.ruling-failed', ruling, retryInMs, error },
+        'a step of a ruling failed; it is tried again',
+      );
+      return undefined;
+    }
   }
 
   private count(kind: RulingKind, stage: Stage, changed: number): void {

@@ -16,14 +16,23 @@ const WAITED_FOR = (stage: string) => `
     SELECT FROM ${stage} AS behind
     WHERE behind.lane = stretch.lane AND behind.key = stretch.key AND behind.settled_at IS NULL AND behind.waits = 'held')`;
 
-/** Nothing waits behind them any more: with the dead letter its hold goes, unless an operator holds the key, too. */
+/**
+ * Nothing waits behind them any more: with the last dead letter that a hold stands for it goes, unless an operator holds
+ * the key, too.
+ */
 const END_HOLDS = (stage: string) => `
   UPDATE hold
-  SET until = CASE WHEN hold.note IS NULL THEN clock_timestamp() ELSE hold.until END,
-      reason = CASE WHEN hold.note IS NULL THEN hold.reason ELSE 'operator' END
+  SET until = CASE WHEN hold.note IS NULL THEN clock_timestamp() ELSE COALESCE(hold.then_until, hold.until) END,
+      reason = CASE WHEN hold.note IS NULL THEN hold.reason ELSE 'operator' END, then_until = NULL
   FROM removed
   WHERE removed.status = 'dead' AND hold.queue = '${stage}' AND hold.lane = removed.lane AND hold.key = removed.key
-    AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp()`;
+    AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp() AND hold.kept_by IS NULL AND NOT EXISTS (
+      SELECT FROM ${stage} AS other
+      WHERE other.lane = hold.lane AND other.key = hold.key AND other.fingerprint IS NOT NULL
+        AND other.lapsed_at >= hold.set_at AND NOT other.position = ANY (ARRAY(SELECT position FROM removed)))`;
+
+/** Looked at once more when a row was waited for: whoever held it may have revived it. */
+const STILL_OLD = OLDER('settled_at', '$8::bigint');
 
 const ANSWER = (youngest: string) => `
   SELECT (SELECT count(*)::int FROM removed) AS removed, (SELECT count(*)::int FROM stretch) AS seen,
@@ -55,6 +64,7 @@ export const REMOVE_DELIVERIES = `
                      JOIN listener ON listener.name = rule.name WHERE listener.number = stretch.listener), $6::bigint)`,
         )} AND NOT (stretch.status = 'dead' AND ${WAITED_FOR('outbox')})
         ELSE ${OLDER('settled_at', FINISHED_MS('(SELECT inbox.type FROM inbox WHERE inbox.position = stretch.message)'))} END))
+      AND ${STILL_OLD}
     RETURNING position, lane, key, status
   ),
   forgotten AS (DELETE FROM attempt WHERE delivery = ANY (ARRAY(SELECT position FROM removed))),
@@ -82,6 +92,7 @@ export const REMOVE_MESSAGES = `
       )}
         AND NOT (stretch.status = 'dead' AND ${WAITED_FOR('inbox')})
         AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)))
+      AND ${STILL_OLD}
     RETURNING position, lane, key, status
   ),
   freed AS (${END_HOLDS('inbox')})
