@@ -406,6 +406,27 @@ describe('6. holds', () => {
     expect(dead).toEqual({ until: 'infinity', reason: 'dead-letter', note: 'mine' });
   });
 
+  it.each([
+    ['1 hour', true],
+    ['-1 hour', false],
+  ])('of an operator that end in %s are theirs again after a dead letter: %s', async (lasts, theirs) => {
+    await post(7, 'k', 1);
+    const { tenure } = (await lease(a, [7]))!;
+    await database.query(
+      `INSERT INTO hold (queue, key, lane, until, reason, note)
+       VALUES ('inbox', 'k', 7, now() + $1::interval, 'operator', 'mine')`,
+      [lasts],
+    );
+    await hold(a, tenure, 7, 'k', undefined, 'dead-letter');
+    expect(
+      await database.query(
+        `SELECT until::text, reason, note, then_until > now() + interval '50 minutes' AS later FROM hold`,
+      ),
+    ).toEqual([
+      { until: 'infinity', reason: 'dead-letter', note: theirs ? 'mine' : null, later: theirs ? true : null },
+    ]);
+  });
+
   it('are prolonged by a later retry', async () => {
     await post(7, 'k', 1);
     const { tenure } = (await lease(a, [7]))!;

@@ -271,6 +271,10 @@ export const LEAVE_LANES = `
   UPDATE lane SET leased_until = '-infinity', token = NULL
   WHERE queue = $1 AND token = $2 AND ($3::integer[] IS NULL OR lane = ANY ($3))`;
 
+/** An operator's hold that would have ended before this one, which has no end: it is still theirs when this one is over. */
+const OUTLASTED = `hold.reason = 'operator' AND hold.until > clock_timestamp() AND hold.until < EXCLUDED.until
+      AND EXCLUDED.until = 'infinity'`;
+
 /**
  * hold.set — a key waits until a time; the longer of two holds wins and gives the reason, of two without end the later:
  * a dead letter is not let go with an operator's hold that was there before, and the note of that one stays with it.
@@ -283,6 +287,7 @@ export const SET_HOLDS = `
   FROM unnest($2::text[], $3::integer[], $4::bigint[], $5::text[]) AS wanted(key, lane, ms, reason)
   ON CONFLICT (queue, lane, key) DO UPDATE
   SET until = GREATEST(hold.until, EXCLUDED.until),
+      then_until = CASE WHEN ${OUTLASTED} THEN hold.until ELSE hold.then_until END,
       reason = CASE WHEN hold.until > EXCLUDED.until THEN hold.reason ELSE EXCLUDED.reason END,
-      note = CASE WHEN hold.until >= EXCLUDED.until THEN hold.note END,
+      note = CASE WHEN hold.until >= EXCLUDED.until OR ${OUTLASTED} THEN hold.note END,
       set_at = CASE WHEN hold.until > EXCLUDED.until THEN hold.set_at ELSE now() END`;

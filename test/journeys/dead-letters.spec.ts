@@ -226,11 +226,11 @@ describe('dead letters of the inbox', () => {
     await deadWithFollowers('later');
     const held = async () => (await call('GET', '/v1/holds?key=later')).body.items;
     await call('PUT', '/v1/keys/later/hold', { reason: 'stocktaking', until: '2999-01-01T00:00:00Z' });
-    expect(await held()).toMatchObject([{ reason: 'dead-letter', until: null, note: 'stocktaking' }]);
+    expect(await held()).toMatchObject([{ kind: 'dead-letter', until: null, reason: 'stocktaking' }]);
     broken.clear();
     await call('POST', '/v1/dead-letters/later-bad/revive');
     expect(await held()).toMatchObject([
-      { reason: 'operator', until: '2999-01-01T00:00:00.000Z', note: 'stocktaking' },
+      { kind: 'operator', until: '2999-01-01T00:00:00.000Z', reason: 'stocktaking' },
     ]);
     await call('DELETE', '/v1/keys/later/hold');
     await becomes('later-c', 'finished');
