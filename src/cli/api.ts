@@ -68,7 +68,7 @@ export class Api {
     path: string,
     { query = {}, body, retries = 0 }: CallOptions = {},
   ): Promise<ApiAnswer> {
-    const url = new URL(path, `${this.url}/`);
+    const url = new URL(`${this.url.replace(/\/+$/, '')}${path}`);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, value);
     for (let left = retries; ; left--) {

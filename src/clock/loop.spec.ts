@@ -198,7 +198,7 @@ describe('the loops of a replica', () => {
     const loops = new Loops({ roles: [] }, log, new Metrics());
     const stuck = loops.create('stuck', IDLE_MS, pass);
     const failing = loops.create('failing', IDLE_MS, () => Promise.reject(new Error('away')));
-    const idle = loops.create('idle', IDLE_MS, () => Promise.resolve('idle'));
+    const idle = loops.create('idle', 10 * MINUTES, () => Promise.resolve('idle'));
     loops.create('never started', IDLE_MS, pass);
     for (const one of [stuck, failing, idle]) one.start();
 

@@ -65,10 +65,10 @@ export class Loops implements OnApplicationBootstrap, BeforeApplicationShutdown 
     return loop;
   }
 
-  /** Names of the loops that stopped cycling. A database that is away makes passes fail, not stand still. */
+  /** Names of the loops whose pass does not end. A database that is away makes passes fail, not stand still; a rest ends. */
   standingStill(now = Date.now()): string[] {
     return this.all
-      .filter((loop) => loop.isRunning && now - loop.lastCycleAt > STANDSTILL_MS)
+      .filter((loop) => loop.isRunning && !loop.isResting && now - loop.lastCycleAt > STANDSTILL_MS)
       .map((loop) => loop.name);
   }
 }

@@ -53,7 +53,7 @@ export const SETTINGS = {
   }),
   METRICS_INTERVAL: duration({
     min: '100ms',
-    max: '10m',
+    max: '1m',
     default: '15s',
     about: 'How often a replica with the role `upkeep` looks at what waits in the database.',
   }),
@@ -321,7 +321,7 @@ export const SETTINGS = {
   }),
   DATABASE_STATEMENT_TIMEOUT: duration({
     min: '1s',
-    max: '10m',
+    max: '2m',
     default: '30s',
     about: 'The server ends a statement that takes longer.',
   }),

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify';
 import type { Scope } from '../config/api-keys-variable.ts';
-import type { Settings } from '../config/settings.ts';
+import { isLoopback, type Settings } from '../config/settings.ts';
 import { codeOf } from '../database/faults.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { type Access, bearerToken, type Caller, permits, unauthenticated } from './access.ts';
@@ -152,6 +152,7 @@ export class Server {
     if (declared !== 'public' && declared !== 'metrics') this.refuseWithoutTheRole();
     const access = this.scopeOf(declared);
     if (access === 'public') return;
+    if (this.gatekeeper?.everybody) refuseForeignPages(request);
     const caller = this.gatekeeper?.everybody ?? (await this.callerOf(request));
     if (!permits(caller, access)) throw new Problem('forbidden', `This needs the scope "${access}".`);
     request.caller = caller;
@@ -181,6 +182,19 @@ export class Server {
     const allow = methods.join(', ');
     return new Problem('method-not-allowed', `Use ${allow}.`, { headers: { allow } });
   }
+}
+
+/**
+ * Without api keys everybody on this machine may do everything, and a browser on it runs the pages of strangers. One of
+ * theirs is told by its origin, or, when its name was made to lead here, by the name it asks for.
+ */
+function refuseForeignPages({ headers: { host = '', origin } }: FastifyRequest): void {
+  const name = host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
+  if (isLoopback(name) && (origin === undefined || origin === `http://${host}`)) return;
+  throw new Problem(
+    'forbidden',
+    'Without API_KEYS only callers on this machine are served: ask for localhost.',
+  );
 }
 
 function calledBy({ method, routeOptions }: FastifyRequest): Called {

@@ -40,6 +40,9 @@ export const SUSPECT_AFTER = 2;
 /** More crashes than are counted. */
 const NEVER = 32_000;
 
+/** However empty the other lanes of a tenure are, one with a long backlog gets no more than this part of a claim: they wait for it. */
+const FEWEST_SHARES = 4;
+
 /** Ready rows of a lane that a claim looks at while it meets rows it must park. */
 const PARKING_WINDOW = 1_000;
 /** Claims in a row that only park; then the lanes are given a rest, so that their holder can be stopped. */
@@ -374,7 +377,7 @@ export class LaneQueue<Row extends LaneRow> {
   ): Promise<Row[]> {
     const lanes = [...tenure.lanes];
     const most = tenure.careful ? 1 : mostRows;
-    const share = Math.floor(most / Math.min(tenure.busyLanes, lanes.length));
+    const share = Math.floor(most / Math.min(Math.max(tenure.busyLanes, FEWEST_SHARES), lanes.length));
     const perLane = Math.max(1, Math.min(mostPerLane, share));
     const window = tenure.parking ? Math.max(perLane, PARKING_WINDOW) : perLane;
     const { rows, parked } = await this.claimIn(tx, [tenure.token], lanes, {

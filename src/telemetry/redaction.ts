@@ -21,7 +21,7 @@ export function withoutSecretTexts(line: string): string {
   return line
     .replace(/\bsk_([A-Za-z0-9]{1,32})_[\w-]{8,}/g, 'sk_$1_[redacted]')
     .replace(/\bwhsec_[\w+/=-]+/g, 'whsec_[redacted]')
-    .replace(/(\b[a-z][a-z\d+.-]*:\/\/[^\s/:@"\\]*:)[^\s/@"\\]+@/gi, '$1[redacted]@');
+    .replace(/(\b[a-z][a-z\d+.-]*:\/\/[^\s/:@"\\]*:)[^\s/"\\]+@/gi, '$1[redacted]@');
 }
 
 function censored(value: unknown, depth: number): unknown {

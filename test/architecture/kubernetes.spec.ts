@@ -65,7 +65,7 @@ describe('the manifests', () => {
     for (const manifest of [...deployments, job]) {
       const environment = environmentOf(manifest);
       expect(Object.keys(environment).filter((name) => !(name in SETTINGS))).toEqual([]);
-      expect(() => loadSettings(environment)).not.toThrow();
+      expect(() => loadSettings({ ...imageEnvironment(), ...environment })).not.toThrow();
     }
     expect(loadSettings(environmentOf(deployments[0]!)).migrations).toBe('off');
   });
@@ -204,6 +204,16 @@ interface Variable {
 }
 
 /** What the process would find. */
+/** What the image brings along. */
+function imageEnvironment(): Record<string, string> {
+  const text = readFileSync(join(FOLDER, '../../Dockerfile'), 'utf8');
+  const set = [...text.matchAll(/^(?:ENV| {3}) *([A-Z_]+)=(\S+)/gm)].map(([, name, value]) => [
+    name!,
+    value!,
+  ]);
+  return Object.fromEntries(set.filter(([name]) => name! in SETTINGS));
+}
+
 function environmentOf(manifest: Manifest): Record<string, string> {
   const { env, envFrom } = container(manifest) as {
     env: Variable[];

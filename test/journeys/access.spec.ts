@@ -1,3 +1,4 @@
+import { get } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ADMIN_KEY, CONSUME_KEY, PRODUCE_KEY, READ_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -36,6 +37,27 @@ describe('access', () => {
         expect([route, name, [401, 403].includes(answer)]).toEqual([route, name, !allowed]);
         if (!allowed) expect([route, name, answer]).toEqual([route, name, 403]);
       }
+    }
+  });
+
+  it('without api keys serves callers on this machine, and no page of a stranger in a browser there', async () => {
+    const open = await startApp(database, { API_KEYS: '' });
+    const { host, port } = new URL(open.url);
+    const status = (headers: Record<string, string>) =>
+      new Promise((resolve, reject) => {
+        const options = { host: '127.0.0.1', port, path: '/v1/messages', headers };
+        get(options, (answer) => resolve(answer.resume().statusCode)).on('error', reject);
+      });
+    try {
+      expect(await status({ host })).toBe(200);
+      expect(await status({ host: `localhost:${port}` })).toBe(200);
+      expect(await status({ host: `[::1]:${port}` })).toBe(200);
+      expect(await status({ host, origin: `http://${host}` })).toBe(200);
+      expect(await status({ host, origin: 'https://stranger.example' })).toBe(403);
+      expect(await status({ host, origin: 'null' })).toBe(403);
+      expect(await status({ host: `stranger.example:${port}` })).toBe(403);
+    } finally {
+      await open.close();
     }
   });
 

@@ -237,6 +237,11 @@ describe('sluice schedules', () => {
 });
 
 describe('sluice doctor', () => {
+  it('warns of an egress that is open to everything', async () => {
+    const { json } = await sluice(['doctor', '--offline', '--json'], { EGRESS_ALLOW: '10.0.0.0/8,::/0' });
+    expect(JSON.stringify(json)).toContain('EGRESS_ALLOW allows everything');
+  });
+
   it('finds what would break a promise, in the settings, the database and the service', async () => {
     const empty = await createDatabase({ empty: true });
     const { code, json } = await sluice(['doctor', '--json'], {

@@ -82,10 +82,30 @@ describe('what waits in the database', () => {
     await stage.stop(worker);
   });
 
+  it('tells what waits for a listener that is paused or deleted apart from what waits for a replica', async () => {
+    await stage.listen('paused');
+    await stage.call('POST', '/v1/listeners/paused/pause');
+    const worker = await stage.start({ ROLES: 'inbox,outbox' });
+    await stage.post({ type: 'paused/a', key: 'k' });
+    const backlog = (metric: (name: string) => number) =>
+      ['ready', 'held', 'closed', 'deleted'].map((status) =>
+        metric(`backlog{stage="outbox",listener="paused",status="${status}"}`),
+      );
+    await metricsOnce((metric) => backlog(metric).join() === '0,0,1,0');
+    await stage.call('DELETE', '/v1/listeners/paused');
+    await metricsOnce((metric) => backlog(metric).join() === '0,0,0,1');
+    await stage.stop(worker);
+  });
+
   it('A9 warns of messages that expire soon, whether they wait in line or behind a hold', async () => {
     const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString();
     for (const expiresAt of [inMinutes(1), inMinutes(4), inMinutes(60)])
       await stage.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt });
+    await stage.database.query(
+      `UPDATE inbox SET received_at = now() - interval '1 minute' WHERE expires_at IS NOT NULL`,
+    );
+    // One that has only just come is no reason to worry.
+    await stage.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt: inMinutes(1) });
     await metricsOnce((metric) => metric('messages_expiring_soon') === 2);
   });
 

@@ -143,7 +143,7 @@ describe('a running service', () => {
     const body = JSON.stringify({ name: 'in-flight', scopes: ['read'] });
     const socket = connect(Number(port), '127.0.0.1').setEncoding('utf8');
     socket.write(
-      'POST /v1/api-keys HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n' +
+      'POST /v1/api-keys HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n' +
         `content-length: ${body.length}\r\n\r\n`,
     );
     expect(await once(socket, 'data')).toEqual([expect.stringContaining('100 Continue')]);

@@ -91,7 +91,7 @@ function print(
       arrived.at.slice(11, 23),
       verified.padEnd(10),
       printable(type ?? request.headers['ce-type']),
-      `key=${printable(key ?? request.headers['ce-partitionkey'])}`,
+      `key=${printable(key ?? request.headers['ce-subject'])}`,
       `id=${printable(arrived.id)}`,
       printable(body.toString()),
     ]

@@ -93,7 +93,9 @@ function listenerStatus({ name, state }: { name: string; state: string }, sample
   return {
     name,
     state,
-    ready: samples.sum('backlog', { ...labels, status: 'ready' }),
+    ready:
+      samples.sum('backlog', { ...labels, status: 'ready' }) ??
+      samples.sum('backlog', { ...labels, status: 'closed' }),
     held: samples.sum('backlog', { ...labels, status: 'held' }),
     oldestSeconds: samples.max('backlog_oldest_age_seconds', labels),
     deadLetters: samples.sum('dead_letters', labels),

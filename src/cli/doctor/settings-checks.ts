@@ -32,7 +32,7 @@ function unwiseOf(settings: Settings): readonly Finding[] {
       'METRICS_ACCESS is open',
       'everybody who reaches the port can read the metrics: set METRICS_ACCESS=keyed, or keep the port inside',
     );
-  if (/(^|,)\s*(0\.0\.0\.0|::)\/0\b/.test(String(settings.egressAllow)))
+  if (settings.egressAllow.some(({ prefix }) => prefix === 0))
     warn(
       'EGRESS_ALLOW allows everything',
       'a listener could be pointed at the metadata service: name the ranges of your receivers',

@@ -75,6 +75,10 @@ function ruledMembers(type: Type<object>): ReadonlySet<string> {
   return names;
 }
 
+export function hasRules(type: Type<object>): boolean {
+  return rulesOf(type).length > 0;
+}
+
 function rulesOf(type: Type<object>) {
   return getMetadataStorage().getTargetValidationMetadatas(type, '', false, false);
 }

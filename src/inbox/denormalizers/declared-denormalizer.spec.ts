@@ -1,11 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, Module, Scope, type Type } from '@nestjs/common';
 import { DiscoveryModule, NestFactory } from '@nestjs/core';
+import { IsString } from 'class-validator';
 import { Denormalizer, type DenormalizerOptions } from '../../contract/denormalizer.ts';
 import { checkDeclarations, type DeclaredDenormalizer } from './declared-denormalizer.ts';
 import { Denormalizers } from './denormalizers.ts';
 
-class Payload {}
+class Payload {
+  @IsString()
+  id!: string;
+}
+class Unruled {}
 const apply = async () => undefined;
 
 function one(options: object, instance: object = { apply }, name = 'A'): DeclaredDenormalizer {
@@ -45,6 +50,11 @@ describe('a declaration', () => {
       '"payload" has a class for "v", which is not among its types',
       { types: ['t'], payload: { t: Payload, v: Payload } },
     ],
+    ...[Unruled, { t: Unruled }].map((payload): [string, object] => [
+      'the payload class Unruled has no rules: give its members decorators of class-validator',
+      { types: ['t'], payload },
+    ]),
+    ['the type "t/*" is a pattern: a denormalizer names its types one by one', { types: ['t', 't/*'] }],
     ['it must have either apply or applyBatch', { types: ['t'] }, {}],
     ['it must have either apply or applyBatch', { types: ['t'] }, { apply, applyBatch: apply }],
     [

@@ -1,5 +1,7 @@
+import type { Type } from '@nestjs/common';
 import { nearest } from '../../config/nearest.ts';
 import type { DenormalizerMethods, DenormalizerOptions } from '../../contract/denormalizer.ts';
+import { hasRules } from './applied-message.ts';
 
 /** A denormalizer as declared, checked. */
 export interface DeclaredDenormalizer {
@@ -43,6 +45,9 @@ function typeFaults({ types, coalesce = {}, rank = {} }: DenormalizerOptions): s
   if (!Array.isArray(types) || types.length === 0) return ['"types" must name at least one type'];
   const faults: string[] = [];
   if (types.some((type) => typeof type !== 'string' || type === '')) faults.push('a type must be a text');
+  for (const type of types.filter((one) => String(one).includes('*'))) {
+    faults.push(`the type "${type}" is a pattern: a denormalizer names its types one by one`);
+  }
   const twice = types.find((type, index) => types.indexOf(type) !== index);
   if (twice) faults.push(`the type "${twice}" is declared twice`);
   for (const type of new Set([...Object.keys(coalesce), ...Object.keys(rank)])) {
@@ -55,13 +60,21 @@ function typeFaults({ types, coalesce = {}, rank = {} }: DenormalizerOptions): s
 }
 
 function payloadFaults({ types, payload }: DenormalizerOptions): string[] {
-  if (payload === undefined || typeof payload === 'function' || !Array.isArray(types)) return [];
+  if (typeof payload === 'function') return ruleFaults(payload);
+  if (payload === undefined || !Array.isArray(types)) return [];
   const missing = types.filter((type) => typeof payload[type] !== 'function');
   const extra = Object.keys(payload).filter((type) => !types.includes(type));
   return [
     ...missing.map((type) => `"payload" has no class for the type "${type}"`),
     ...extra.map((type) => `"payload" has a class for "${type}", which is not among its types`),
+    ...Object.values(payload).flatMap((one) => (typeof one === 'function' ? ruleFaults(one) : [])),
   ];
+}
+
+/** Without any, class-validator refuses whatever it is given: every message would be a dead letter. */
+function ruleFaults(payload: Type<object>): string[] {
+  if (hasRules(payload)) return [];
+  return [`the payload class ${payload.name} has no rules: give its members decorators of class-validator`];
 }
 
 function methodFaults({ apply, applyBatch, prepare }: DenormalizerMethods): string[] {

@@ -21,6 +21,8 @@ export class ProcessingMetrics {
       help: 'Messages that reached their end, by status.',
       labelNames: ['status'],
     });
+    // There from the start: an increase from nothing is not seen.
+    for (const status of ['finished', 'dead', 'expired', 'superseded']) this.ended.inc({ status }, 0);
     this.attemptsFailed = metrics.counter({
       name: 'inbox_attempts_failed_total',
       help: 'Attempts that did not apply a message, by what follows.',

@@ -1,5 +1,5 @@
 import { Type } from 'class-transformer';
-import { IsDate, IsOptional, IsString, Length } from 'class-validator';
+import { IsDate, IsOptional, IsString, Length, MaxDate, MinDate } from 'class-validator';
 
 /** What upstream tells about candidates and vacancies. The key of a message is the id of what it is about. */
 export const CANDIDATE_APPLIED = 'urn:ekp:events/candidate-applied';
@@ -50,6 +50,8 @@ export class CandidateInvited extends CandidateFact {
   @IsOptional()
   @Type(() => Date)
   @IsDate()
+  @MinDate(new Date('2000-01-01T00:00:00Z'))
+  @MaxDate(new Date('2200-01-01T00:00:00Z'))
   interviewAt?: Date;
 }
 

@@ -18,6 +18,8 @@ export const MOST_COUNTED = 20_000;
 /** Held keys looked at for the oldest, over all listeners. */
 const MOST_KEYS = 4_000;
 export const SOON_SECONDS = 300;
+/** A stream of messages that each have a short time is no reason to worry: one that has waited is. */
+export const WAITED_SECONDS = 60;
 
 @Injectable()
 export class ObservationStore {
@@ -26,7 +28,7 @@ export class ObservationStore {
   async observe(): Promise<readonly Observed[]> {
     const [, rows] = await this.database.together([
       [STRAIGHT_PLANS],
-      [OBSERVE, [MOST_COUNTED, MOST_KEYS, SOON_SECONDS]],
+      [OBSERVE, [MOST_COUNTED, MOST_KEYS, SOON_SECONDS, WAITED_SECONDS]],
     ]);
     return (rows as (Omit<Observed, 'value'> & { value: unknown })[]).map((row) => ({
       ...row,

@@ -61,7 +61,7 @@ function counted({ table, most }: Stage, which: string): string {
 
 function waiting(stage: Stage, spans: string): string {
   return `
-    SELECT '${stage.table}' AS stage, span.listener, span.gone,
+    SELECT '${stage.table}' AS stage, span.listener, span.gone, span.closed,
            ${counted(stage, READY)} AS ready, ${counted(stage, HELD)} AS held,
            oldest_ready.since AS ready_since, oldest_held.since AS held_since,
            oldest_ready.astray AS marked_astray, oldest_held.astray AS held_astray
@@ -70,13 +70,23 @@ function waiting(stage: Stage, spans: string): string {
     CROSS JOIN LATERAL ${oldestHeld(stage)} AS oldest_held`;
 }
 
+/** Closed: nothing is sent to it now, however much is ready. */
+const LISTENER_SPANS = `(
+  SELECT listener.number * 256 AS first, listener.number * 256 + 255 AS last, listener.name AS listener,
+         listener.deleted_at IS NOT NULL AS gone,
+         listener.state <> 'active' OR COALESCE(gate.closed_until > clock_timestamp(), false) AS closed
+  FROM listener LEFT JOIN gate ON gate.listener = listener.number)`;
+
+/** What is ready for a listener that nothing is sent to waits for that listener, not for a replica. */
+const READY_STATUS = `CASE WHEN gone THEN 'deleted' WHEN closed THEN 'closed' ELSE 'ready' END`;
+
 const AGE = (since: string) => `GREATEST(0, extract(epoch FROM clock_timestamp() - ${since}))`;
 
 /**
  * observe — everything that is measured in the database, with one statement, from the heads of partial indexes. Nothing
  * is counted beyond a limit: a backlog of millions costs as much as one of thousands. What is beyond it in the inbox is
  * estimated as the last ANALYZE left it. $1 most rows counted of a kind, $2 most held keys looked at,
- * $3 seconds from which on an expiry is soon
+ * $3 seconds from which on an expiry is soon, $4 seconds that a message may take without being told of
  */
 export const OBSERVE = `
   WITH share AS MATERIALIZED (
@@ -84,18 +94,22 @@ export const OBSERVE = `
     FROM listener
   ),
   waiting AS MATERIALIZED (
-    ${waiting(INBOX, '(SELECT 0 AS first, 255 AS last, NULL::text AS listener, false AS gone)')}
+    ${waiting(INBOX, '(SELECT 0 AS first, 255 AS last, NULL::text AS listener, false AS gone, false AS closed)')}
     UNION ALL
-    ${waiting(OUTBOX, '(SELECT number * 256 AS first, number * 256 + 255 AS last, name AS listener, deleted_at IS NOT NULL AS gone FROM listener)')}
+    ${waiting(OUTBOX, LISTENER_SPANS)}
   ),
   scheduled AS MATERIALIZED (
     SELECT (SELECT count(*) FROM (
              SELECT FROM inbox WHERE settled_at IS NULL AND waits = 'due' LIMIT $1) AS one) AS count,
            (SELECT due_at FROM inbox WHERE settled_at IS NULL AND waits = 'due' ORDER BY due_at LIMIT 1) AS since
   ),
-  shown AS (SELECT * FROM waiting WHERE NOT gone OR ready + held > 0)
+  shown AS (
+    SELECT stage, listener, gone, closed, held, held_since, CASE WHEN gone THEN ready + held ELSE ready END AS ready,
+           CASE WHEN gone THEN LEAST(ready_since, held_since) ELSE ready_since END AS ready_since
+    FROM waiting WHERE NOT gone OR ready + held > 0
+  )
 
-  SELECT 'backlog' AS name, stage, listener, 'ready' AS kind,
+  SELECT 'backlog' AS name, stage, listener, ${READY_STATUS} AS kind,
          CASE WHEN stage = 'inbox' AND ready >= $1
               THEN GREATEST(ready, (SELECT reltuples FROM pg_class WHERE oid = to_regclass('inbox_ready'))) ELSE ready END AS value
   FROM shown
@@ -103,13 +117,13 @@ export const OBSERVE = `
   SELECT 'backlog', stage, listener, 'held',
          CASE WHEN stage = 'inbox' AND held >= $1
               THEN GREATEST(held, (SELECT reltuples FROM pg_class WHERE oid = to_regclass('inbox_held'))) ELSE held END
-  FROM shown
+  FROM shown WHERE NOT gone
   UNION ALL
   SELECT 'backlog', 'inbox', NULL, 'scheduled', count FROM scheduled
   UNION ALL
-  SELECT 'backlog_oldest_age_seconds', stage, listener, 'ready', COALESCE(${AGE('ready_since')}, 0) FROM shown
+  SELECT 'backlog_oldest_age_seconds', stage, listener, ${READY_STATUS}, COALESCE(${AGE('ready_since')}, 0) FROM shown
   UNION ALL
-  SELECT 'backlog_oldest_age_seconds', stage, listener, 'held', COALESCE(${AGE('held_since')}, 0) FROM shown
+  SELECT 'backlog_oldest_age_seconds', stage, listener, 'held', COALESCE(${AGE('held_since')}, 0) FROM shown WHERE NOT gone
   UNION ALL
   SELECT 'backlog_oldest_age_seconds', 'inbox', NULL, 'scheduled', COALESCE(${AGE('since')}, 0) FROM scheduled
   UNION ALL
@@ -140,7 +154,8 @@ export const OBSERVE = `
   UNION ALL
   SELECT 'messages_expiring_soon', NULL, NULL, NULL, count(*) FROM (
     SELECT FROM inbox WHERE settled_at IS NULL AND expires_at IS NOT NULL
-      AND expires_at < statement_timestamp() + $3 * interval '1 second' LIMIT $1) AS soon
+      AND expires_at < statement_timestamp() + $3 * interval '1 second'
+      AND GREATEST(received_at, due_at) < statement_timestamp() - $4 * interval '1 second' LIMIT $1) AS soon
   UNION ALL
   SELECT 'circuit_open', NULL, listener.name, NULL, CASE WHEN gate.openings > 0 THEN 1 ELSE 0 END
   FROM listener LEFT JOIN gate ON gate.listener = listener.number WHERE listener.deleted_at IS NULL

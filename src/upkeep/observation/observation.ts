@@ -4,7 +4,13 @@ import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
-import { MOST_COUNTED, ObservationStore, type Observed, SOON_SECONDS } from './observation-store.ts';
+import {
+  MOST_COUNTED,
+  ObservationStore,
+  type Observed,
+  SOON_SECONDS,
+  WAITED_SECONDS,
+} from './observation-store.ts';
 
 type Label = 'stage' | 'listener' | 'status' | 'reason' | 'mark';
 
@@ -20,7 +26,7 @@ const MOST_FAILURES = 4;
 
 const MEASURES: Readonly<Record<string, Measure>> = {
   backlog: {
-    help: `What waits or is in flight, by stage and listener; counted up to ${MOST_COUNTED} over all listeners, of the inbox estimated beyond.`,
+    help: `What waits or is in flight, by stage and listener; closed: ready, and nothing is sent to the listener now; counted up to ${MOST_COUNTED} over all listeners, of the inbox estimated beyond.`,
     labels: ['stage', 'listener', 'status'],
     kind: 'status',
   },
@@ -44,7 +50,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     kind: 'mark',
   },
   messages_expiring_soon: {
-    help: `Messages that wait and expire within ${SOON_SECONDS / 60} minutes, or have.`,
+    help: `Messages that have waited for ${WAITED_SECONDS} s and expire within ${SOON_SECONDS / 60} minutes, or have.`,
     labels: [],
   },
   circuit_open: { help: '1 while the circuit of a listener is open.', labels: ['listener'] },

@@ -44,6 +44,7 @@ interface Step {
 export class Retention implements BeforeApplicationShutdown {
   private readonly removed;
   private readonly givenUp;
+  private readonly failed;
   private sweeping: Promise<void> | undefined;
   private stopping = false;
   private sweeps = 0;
@@ -66,6 +67,12 @@ export class Retention implements BeforeApplicationShutdown {
       help: 'Messages and deliveries that were never handled and ended because they waited for too long.',
       labelNames: ['stage'],
     });
+    // There from the start: an increase from nothing is not seen.
+    for (const stage of ['inbox', 'outbox']) this.givenUp.inc({ stage }, 0);
+    this.failed = metrics.counter({
+      name: 'retention_failed_total',
+      help: 'Sweeps that failed; the next one goes on where they ended.',
+    });
   }
 
   async beforeApplicationShutdown(): Promise<void> {
@@ -78,7 +85,10 @@ export class Retention implements BeforeApplicationShutdown {
   tick(): void {
     if (!this.settings.roles.includes('upkeep') || this.sweeping !== undefined) return;
     this.sweeping = this.sweep()
-      .catch((error) => this.log.warn({ event: 'retention.failed', error }, 'the sweep is tried again later'))
+      .catch((error) => {
+        this.failed.inc();
+        this.log.error({ event: 'retention.failed', error }, 'the sweep is tried again later');
+      })
       .finally(() => {
         this.sweeping = undefined;
       });
