@@ -38,7 +38,7 @@ function templateOf({ label }) {
   return `template_${label.toLowerCase().replaceAll(/[^a-z0-9]+/g, '_')}`;
 }
 
-/** `replicas` processes at once; their rates add up, the time is the longest one's. */
+/** `replicas` processes at once; the time is from when the first of them is warm until the last is over. */
 async function drainOnce(server, contender) {
   const { module, need, drain, nodeFlags, replicas = 1, beside } = contender;
   const url = await server.create('round', templateOf(contender));
@@ -46,9 +46,17 @@ async function drainOnce(server, contender) {
   const end = await beside?.(url);
   let before;
   let after;
+  let warmAt;
+  let overAt;
   const onMessage = ({ warm, over }) => {
-    if (warm) before ??= server.cpuSeconds();
-    if (over) after = server.cpuSeconds();
+    if (warm) {
+      before ??= server.cpuSeconds();
+      warmAt ??= performance.now();
+    }
+    if (over) {
+      after = server.cpuSeconds();
+      overAt = performance.now();
+    }
   };
   const runs = Array.from({ length: replicas }, () =>
     runVerb(module, 'drain', { url, ...drain }, { need, nodeFlags, onMessage }),
@@ -56,7 +64,7 @@ async function drainOnce(server, contender) {
   const results = await Promise.all(runs.map(({ result }) => result));
   await end?.();
   const messages = results.reduce((sum, one) => sum + one.messages, 0);
-  const seconds = Math.max(...results.map((one) => one.seconds));
+  const seconds = replicas > 1 ? (overAt - warmAt) / 1000 : results[0].seconds;
   const nodeCpu = results.reduce((sum, one) => sum + one.nodeCpu, 0);
   await server.drop('round');
   return {
