@@ -107,11 +107,14 @@ describe('what waits in the database', () => {
     // One that has only just come is no reason to worry.
     await stage.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt: inMinutes(1) });
     await metricsOnce((metric) => metric('messages_expiring_soon') === 2);
+    await stage.database.query('DELETE FROM inbox WHERE expires_at IS NOT NULL');
   });
 
   it('shows a row that lies where it never should', async () => {
     const before = await metricsOnce(() => true);
     expect(before('astray{stage="inbox",mark="marked"}')).toBe(0);
+    // Only the first of a lane is looked at.
+    await stage.database.query('DELETE FROM inbox WHERE lane = 7 AND settled_at IS NULL');
     await stage.database.query(
       `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits, attempt)
        VALUES ('stray-1', 's', 't', 'stray-1', 7, '1', 'processing', NULL, 1),
