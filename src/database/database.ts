@@ -53,7 +53,7 @@ export class Database {
     const client = await this.pool.connect();
     const tx = new Transaction(client, this.dataSource, this.mayName);
     try {
-      const began = client.query(this.begin);
+      const began = tx.begin(this.begin);
       const [result] = await Promise.all([work(tx), began]);
       await tx.settled();
       tx.end();
@@ -77,7 +77,7 @@ export class Database {
     const client = await this.pool.connect();
     const tx = new Transaction(client, undefined, this.mayName);
     try {
-      const began = client.query(this.begin);
+      const began = tx.begin(this.begin);
       const answers = statements.map(([sql, parameters = []]) => tx.query(sql, parameters));
       const committed = commit(client);
       tx.forget();

@@ -27,6 +27,12 @@ export class Transaction {
     private readonly mayName: boolean,
   ) {}
 
+  /** To be issued first. */
+  async begin(statement: string): Promise<void> {
+    this.cork();
+    await this.client.query(statement);
+  }
+
   /** One statement, its rows. */
   query<Row>(sql: string, parameters: readonly unknown[] = []): Promise<Row[]> {
     return this.track(this.send(sql, parameters).then(({ rows }) => rows as Row[]));
@@ -60,15 +66,17 @@ export class Transaction {
     if (this.over) return Promise.reject(new Error('the transaction is over'));
     this.cork();
     const values = parameters as unknown[] | undefined;
-    const name = values?.length ? this.nameOf(sql) : undefined;
-    return name ? this.client.query({ name, text: sql, values: values! }) : this.client.query(sql, values);
+    const name = this.nameOf(sql, values);
+    return name
+      ? this.client.query({ name, text: sql, values: values ?? [] })
+      : this.client.query(sql, values);
   }
 
   /** One that is not kept: from its second use on. */
-  private nameOf(sql: string): string | undefined {
+  private nameOf(sql: string, values: readonly unknown[] | undefined): string | undefined {
     if (!this.mayName) return undefined;
     const kept = keptName(sql);
-    if (kept) return kept;
+    if (kept || !values?.length) return kept;
     if (!this.uses.has(sql)) {
       this.uses.set(sql, undefined);
       return undefined;

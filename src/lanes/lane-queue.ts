@@ -224,6 +224,11 @@ export class LaneQueue<Row extends LaneRow> {
     for (const lane of lanes) tenure.lanes.delete(lane);
   }
 
+  /** The same with the transaction that settles it: until that is committed, the lanes are still held. */
+  async releaseIn(tx: Transaction, { token }: Tenure, lanes: readonly number[]): Promise<void> {
+    if (lanes.length > 0) await tx.execute(RELEASE_LANES, [this.name, lanes, token]);
+  }
+
   /** What was claimed and not settled waits again, uncharged; nothing happened. */
   async giveBack(
     tenure: Pick<Tenure, 'token' | 'lanes'>,

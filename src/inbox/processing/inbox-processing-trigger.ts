@@ -8,6 +8,7 @@ import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Leased, Tenure } from '../../lanes/lane-queue.ts';
+import { Missed } from '../../lanes/missed.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Breadth } from './breadth.ts';
@@ -26,8 +27,9 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   private readonly workers: Loop[];
   /** One for the whole process, so that a message that kills it was alone in careful hands. */
   private readonly careful: Loop;
-  /** Lanes somebody wrote to, or that were just released and may have been written to meanwhile. */
+  /** Lanes to look at: somebody wrote to them, or there is more in them than their last holder took. */
   private hinted = new Set<number>();
+  private readonly missed = new Missed();
   /** Some of them were written to, so there is surely work. */
   private written = false;
   private lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
@@ -74,6 +76,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     let known = false;
     for (const lane of lanes) {
       this.hinted.add(lane);
+      this.missed.written(lane);
       known = true;
     }
     this.written ||= known;
@@ -88,17 +91,26 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     const quick = this.written;
     this.written = false;
     const askedAtMs = performance.now();
-    const leased = await this.queue.lanes.lease({
-      hint: everywhere ? undefined : [...hints],
-      quick,
-      mostLanes: this.breadth.lanes,
-      mostRows: this.settings.inboxBatchMessages,
-    });
+    const leased = await this.missed.whileAsking(() =>
+      this.queue.lanes.lease({
+        hint: everywhere ? undefined : [...hints],
+        quick,
+        mostLanes: this.breadth.lanes,
+        mostRows: this.settings.inboxBatchMessages,
+      }),
+    );
     if (!leased) return this.hinted.size > 0 ? 'again' : 'idle';
+    const lanes = [...leased.tenure.lanes];
+    this.missed.taken(lanes);
     // A look at all lanes ends when it has enough: those it did not come to are still to be looked at.
     if (everywhere) for (const lane of hints) if (!leased.tenure.lanes.has(lane)) this.hinted.add(lane);
-    await this.orAbandon(leased.tenure, () => this.work(leased, askedAtMs, signal, progressed));
-    return 'again';
+    try {
+      await this.orAbandon(leased.tenure, () => this.work(leased, askedAtMs, signal, progressed));
+    } finally {
+      const missed = this.missed.released(lanes);
+      for (const lane of leased.tenure.more ? lanes : missed) this.hinted.add(lane);
+    }
+    return everywhere || this.hinted.size > 0 ? 'again' : 'idle';
   }
 
   /** Lanes written to, if they are few; but every so often all of them, for what nobody announced. */
@@ -129,10 +141,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     }
     const totalMs = performance.now() - askedAtMs;
     this.breadth.adapt({ askingMs: totalMs - handlingMs, totalMs, full: first.length >= most });
-    const released = [...tenure.lanes];
     await this.queue.lanes.release(tenure);
-    // There may be more by now, and others saw the lanes as taken.
-    for (const lane of released) this.hinted.add(lane);
   }
 
   private async handle(
@@ -149,7 +158,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       );
     const messages = slow.size ? rows.filter(({ lane }) => !slow.has(lane)) : rows;
     if (messages.length > 0)
-      await this.processor.process({ tenure, messages, prepared: new Map(), progressed });
+      await this.processor.process({ tenure, messages, prepared: new Map(), last: !tenure.more, progressed });
   }
 
   /** A lane whose last holders died, one message at a time, until those are through that they had in their hands. */

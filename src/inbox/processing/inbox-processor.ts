@@ -26,6 +26,8 @@ export interface Batch {
   readonly tenure: Tenure;
   readonly messages: readonly ClaimedMessage[];
   readonly prepared: Prepared;
+  /** They are all there is in these lanes: if they go well, the lanes are released with the same transaction. */
+  readonly last?: boolean;
   /** Told after each transaction: a batch that fails is gone through one by one, and that can take long. */
   readonly progressed?: () => void;
 }
@@ -37,6 +39,11 @@ interface Course extends Batch {
 }
 
 const CONFLICT_RETRIES = 3;
+/**
+ * So few are written down while they are applied, in the same round trip. Of more, one that is refused would cost the
+ * others what was written for them.
+ */
+const FEW = 16;
 /** That are warned of. */
 const MOST_UNHANDLED_TYPES = 1_000;
 
@@ -164,12 +171,17 @@ export class InboxProcessor {
     return undefined;
   }
 
-  private async transact({ tenure, prepared }: Batch, rows: readonly ClaimedMessage[]): Promise<void> {
+  private async transact(
+    { tenure, messages, prepared, last }: Batch,
+    rows: readonly ClaimedMessage[],
+  ): Promise<void> {
     const ended = this.metrics.started(rows);
-    const written = await this.inOne(tenure, prepared, rows).catch((error) => {
+    const released = last && rows === messages ? [...tenure.lanes] : [];
+    const written = await this.inOne(tenure, prepared, rows, released).catch((error) => {
       ended(false);
       throw error;
     });
+    for (const lane of released) tenure.lanes.delete(lane);
     ended(true);
     this.metrics.finished(rows);
     this.metrics.sent.inc(written.sent);
@@ -178,25 +190,36 @@ export class InboxProcessor {
     if (written.outbox.size) this.wakeups.written('outbox', written.outbox);
   }
 
-  private inOne(tenure: Tenure, prepared: Prepared, rows: readonly ClaimedMessage[]) {
+  private inOne(
+    tenure: Tenure,
+    prepared: Prepared,
+    rows: readonly ClaimedMessage[],
+    released: readonly number[],
+  ) {
     return this.database.transaction(async (tx) => {
       const fenced = this.queue.lanes.fence(tenure, lanesOf(rows), tx);
       const readModelTx = new ReadModelTx(tx);
-      // What the fence says is met below, or here when an effect failed: without the lane that says nothing.
-      fenced.catch(() => undefined);
-      await this.effects.apply(rows, readModelTx, prepared).catch(async (error) => {
-        await fenced;
-        throw error;
-      });
-      const [, outboxLanes] = await Promise.all([
-        fenced,
+      const applied = this.effects.apply(rows, readModelTx, prepared);
+      // What they say is met below; an effect that failed without the lane says nothing.
+      for (const early of [fenced, applied]) early.catch(() => undefined);
+      if (rows.length > FEW) await this.met(fenced, applied);
+      const written = Promise.all([
         this.fanOut.write(rows, tx),
-        readModelTx.storeSent(this.ingest),
         this.settle.finish(rows, tx),
+        this.queue.lanes.releaseIn(tx, tenure, released),
       ]);
+      written.catch(() => undefined);
+      await this.met(fenced, applied);
+      const [[outboxLanes]] = await Promise.all([written, readModelTx.storeSent(this.ingest)]);
       const { sent } = readModelTx;
       return { sent: sent.length, inbox: new Set(sent.map(({ lane }) => lane)), outbox: outboxLanes };
     });
+  }
+
+  /** An effect that failed without the lane says nothing: the fence comes first. */
+  private async met(fenced: Promise<void>, applied: Promise<void>): Promise<void> {
+    await fenced;
+    await applied;
   }
 
   /** Answers whether the key waits now: then those behind it are put back too, uncharged. */

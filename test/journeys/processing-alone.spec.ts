@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Injectable, Module } from '@nestjs/common';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { Denormalizer } from '../../src/contract/denormalizer.ts';
+import type { Message } from '../../src/contract/message.ts';
+import { Refuse } from '../../src/contract/outcomes.ts';
+import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { ok, startReceiver } from '../support/receiver.ts';
+import { until } from '../support/until.ts';
+
+class Notes1763251300950 implements MigrationInterface {
+  async up(runner: QueryRunner): Promise<void> {
+    await runner.query('CREATE TABLE IF NOT EXISTS note (key text, text text)');
+  }
+  async down(runner: QueryRunner): Promise<void> {
+    await runner.query('DROP TABLE note');
+  }
+}
+
+const SETTINGS_NOW = `SELECT string_agg(name || '=' || setting, ' ' ORDER BY name) AS text FROM pg_settings
+  WHERE name IN ('enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin', 'plan_cache_mode')`;
+/** Messages that stand still in their denormalizer until the test lets them go. */
+const standing = new Map<string, () => void>();
+
+@Denormalizer({ types: ['note'] })
+@Injectable()
+class Notes {
+  async apply({ key, payload }: Message<{ what: string }>, tx: ReadModelTransaction): Promise<void> {
+    const { what } = payload;
+    if (what === 'stand') await new Promise<void>((resolve) => standing.set(key, resolve));
+    await tx.query('INSERT INTO note VALUES ($1, $2)', [key, 'first']);
+    if (what === 'late') {
+      const [now] = await tx.query<{ text: string }>(SETTINGS_NOW);
+      await tx.query('INSERT INTO note VALUES ($1, $2)', [key, now!.text]);
+    }
+    if (what === 'refuse') throw new Refuse('after a round trip');
+  }
+}
+
+@Module({ providers: [Notes] })
+class NotesModule {}
+
+const NOTES = { entities: [], migrations: [Notes1763251300950], module: NotesModule };
+/** Nothing is found by looking for it: who is not woken waits for a minute. */
+const WOKEN_ONLY = {
+  INBOX_POLL: '1m',
+  OUTBOX_POLL: '1m',
+  EGRESS_ALLOW: '127.0.0.0/8',
+  SECRETS_KEYS: `test=${Buffer.alloc(32, 1).toString('base64')}`,
+};
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, WOKEN_ONLY, [NOTES]);
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+const post = (id: string, key: string, what: string) =>
+  replica.call('POST', '/v1/messages', { body: { id, key, type: 'note', payload: { what } } });
+const ended = (id: string, status: string) =>
+  until(async () => (await replica.call('GET', `/v1/messages/${id}`)).body.status === status);
+const notes = async (key: string) =>
+  (await database.query<{ text: string }>('SELECT text FROM note WHERE key = $1', [key])).map(
+    ({ text }) => text,
+  );
+
+describe('a message alone', () => {
+  it('is written down while it is applied, and what its denormalizer sends later is planned as usual', async () => {
+    const [usual] = await database.query<{ text: string }>(SETTINGS_NOW);
+    await post('late', 'late', 'late');
+    await ended('late', 'finished');
+    expect(await notes('late')).toEqual(['first', usual!.text]);
+  });
+
+  it('that is refused after a round trip leaves nothing of what was written for it', async () => {
+    await post('refused', 'refused', 'refuse');
+    await ended('refused', 'dead');
+    expect(await notes('refused')).toEqual([]);
+    const { body } = await replica.call('GET', '/v1/messages/refused');
+    expect(body).toMatchObject({ status: 'dead', deliveries: [] });
+  });
+
+  it('releases its lane with the transaction that finishes it', async () => {
+    await post('released', 'released', 'note');
+    await ended('released', 'finished');
+    await until(async () => {
+      const [row] = await database.query<{ together: boolean; token: string | null }>(
+        `SELECT lane.xmin = inbox.xmin AS together, lane.token
+         FROM inbox JOIN lane ON lane.queue = 'inbox' AND lane.lane = inbox.lane WHERE inbox.id = 'released'`,
+      );
+      if (row!.token !== null) return false;
+      expect(row!.together).toBe(true);
+      return true;
+    });
+  });
+
+  it('that comes while its lane is at work is handled right after, though nobody looks for it', async () => {
+    await post('stands', 'busy', 'stand');
+    await until(() => standing.has('busy'));
+    await post('waits', 'busy', 'note');
+    standing.get('busy')!();
+    await ended('waits', 'finished');
+  });
+
+  it('so is a delivery', async () => {
+    const receiver = await startReceiver();
+    try {
+      let answerFirst: () => void = () => undefined;
+      receiver.answering = (received, response, count) => {
+        if (count > 1) ok(received, response, count);
+        else answerFirst = () => ok(received, response, count);
+      };
+      const body = { types: ['note'], url: receiver.url, lanes: 1 };
+      expect((await replica.call('PUT', '/v1/listeners/one', { body })).status).toBeLessThan(300);
+      await post('delivered-1', 'a', 'note');
+      await until(() => receiver.received.length === 1);
+      await post('delivered-2', 'b', 'note');
+      await ended('delivered-2', 'finished');
+      answerFirst();
+      await until(() => receiver.received.length === 2);
+    } finally {
+      await receiver.close();
+    }
+  });
+});
