@@ -1,6 +1,6 @@
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 import pg from 'pg';
-import { twentyPerSecond } from '../harness/latency.mjs';
+import { twentyPerSecond, warmUp } from '../harness/latency.mjs';
 import { Progress } from '../harness/progress.mjs';
 import { serveRoute } from '../harness/route.mjs';
 import { CREATE_COUNTER, keyOf, payloadOf, UPSERT } from '../harness/workload.mjs';
@@ -78,12 +78,14 @@ export async function latency({ url, seconds }) {
     preset: preset(url, new Logger(() => () => undefined)),
     taskList: { count: ({ n }) => waiting.get(n)?.(performance.now()) },
   });
-  const result = await twentyPerSecond(seconds, async (n) => {
+  const once = async (n) => {
     const startedAt = performance.now();
     const handled = new Promise((resolve) => waiting.set(n, resolve));
     await runner.addJob('count', payloadOf(n));
     return (await handled) - startedAt;
-  });
+  };
+  await warmUp(once);
+  const result = await twentyPerSecond(seconds, once);
   await runner.stop();
   return result;
 }

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { PgBoss } from 'pg-boss';
-import { twentyPerSecond } from '../harness/latency.mjs';
+import { twentyPerSecond, warmUp } from '../harness/latency.mjs';
 import { Progress } from '../harness/progress.mjs';
 import { serveRoute } from '../harness/route.mjs';
 import { CREATE_COUNTER, keyOf, payloadOf, UPSERT } from '../harness/workload.mjs';
@@ -75,12 +75,14 @@ export async function latency({ url, seconds }) {
   await boss.work(QUEUE, { pollingIntervalSeconds: 0.5, batchSize: 100 }, async (jobs) => {
     for (const { data } of jobs) waiting.get(data.n)?.(performance.now());
   });
-  const result = await twentyPerSecond(seconds, async (n) => {
+  const once = async (n) => {
     const startedAt = performance.now();
     const handled = new Promise((resolve) => waiting.set(n, resolve));
     await boss.send(QUEUE, payloadOf(n));
     return (await handled) - startedAt;
-  });
+  };
+  await warmUp(once);
+  const result = await twentyPerSecond(seconds, once);
   await boss.stop({ graceful: false });
   return result;
 }

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { Pool } from 'undici';
-import { twentyPerSecond } from './latency.mjs';
+import { twentyPerSecond, warmUp } from './latency.mjs';
 import { TEXT, TYPE } from './workload.mjs';
 
 /**
@@ -38,21 +38,26 @@ export async function postAndReceive({ service, database, seconds }) {
     'CREATE TABLE least (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload json NOT NULL)',
   );
 
-  process.send({ warm: true });
-  const ours = twentyPerSecond(seconds, async (n) => {
+  const throughService = async (n) => {
     const startedAt = performance.now();
     const arrived = new Promise((resolve) => waiting.set(n, resolve));
     await post(toService, 'POST', '/v1/messages', { type: TYPE, key: `k-${n}`, payload: { n, text: TEXT } });
     return (await arrived) - startedAt;
-  });
-  await delay(25);
-  const least = twentyPerSecond(seconds, async (n) => {
+  };
+  const theLeast = async (n) => {
     const startedAt = performance.now();
     const data = { n: `least-${n}`, text: TEXT };
     await client.query('INSERT INTO least (payload) VALUES ($1)', [JSON.stringify(data)]);
     await post(toOwn, 'POST', '/least', { data });
     return performance.now() - startedAt;
-  });
+  };
+  await warmUp(throughService);
+  await warmUp(theLeast);
+
+  process.send({ warm: true });
+  const ours = twentyPerSecond(seconds, throughService);
+  await delay(25);
+  const least = twentyPerSecond(seconds, theLeast);
   const result = { ours: await ours, least: await least };
   process.send({ over: true });
   await Promise.all([client.end(), toService.close(), toOwn.close()]);
