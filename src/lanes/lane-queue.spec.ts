@@ -9,7 +9,8 @@ import {
   type TestRow,
 } from '../../test/support/lanes.ts';
 import { GUARDS } from './guards.ts';
-import { type Leased, LeaseLost, SUSPECT_AFTER, type Tenure } from './lane-queue.ts';
+import { type Leased, SUSPECT_AFTER } from './lane-queue.ts';
+import { LeaseLost, type Tenure } from './tenure.ts';
 
 const BROKEN = new Error('Connection terminated');
 
@@ -379,18 +380,22 @@ describe('5. order per key', () => {
     expect(ids(rows)).toEqual(['7-other-5001']);
   });
 
-  it('gives a busy lane more room where its neighbours are quiet, up to a quarter of a claim; all of it where it is alone', async () => {
-    await post(7, 'hot', 100);
-    for (let lane = 8; lane < 16; lane++) await post(lane, `k${lane}`, 1);
-    const { tenure, rows } = (await lease(a, [7, 8, 9, 10, 11, 12, 13, 14, 15], 36))!;
-    expect(rows).toHaveLength(4 + 8);
-    await finish(a, tenure, rows);
-    const more = await a.queue.claim(tenure, 36);
-    expect(more).toHaveLength(9);
-    await finish(a, tenure, more);
-    await a.queue.release(tenure);
-    expect((await lease(a, undefined, 36))!.rows).toHaveLength(36);
-  });
+  it.each([true, false])(
+    'gives a busy lane more room where its neighbours are quiet, up to a quarter of a claim; all of it where it is alone (quick: %s)',
+    async (quick) => {
+      await post(7, 'hot', 100);
+      for (let lane = 8; lane < 16; lane++) await post(lane, `k${lane}`, 1);
+      const hint = [7, 8, 9, 10, 11, 12, 13, 14, 15];
+      const { tenure, rows } = (await a.queue.lease({ hint, mostRows: 36, mostLanes: 9, quick }))!;
+      expect(rows).toHaveLength(4 + 8);
+      await finish(a, tenure, rows);
+      const more = await a.queue.claim(tenure, 36);
+      expect(more).toHaveLength(9);
+      await finish(a, tenure, more);
+      await a.queue.release(tenure);
+      expect((await lease(a, undefined, 36))!.rows).toHaveLength(36);
+    },
+  );
 });
 
 describe('6. holds', () => {

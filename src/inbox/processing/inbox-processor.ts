@@ -5,7 +5,7 @@ import { Database } from '../../database/database.ts';
 import { isConflictOfTransactions, isDatabaseAway } from '../../database/faults.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
-import { LeaseLost, type Tenure } from '../../lanes/lane-queue.ts';
+import { LeaseLost, type Tenure } from '../../lanes/tenure.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { FanOut, ListenersChanged } from '../../outbox/fan-out.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
