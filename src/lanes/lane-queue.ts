@@ -18,7 +18,7 @@ import {
   SET_HOLDS,
   takeOver,
 } from './lane-queue.sql.ts';
-import { LeaseLost, newTenure, outlookAfter, type Share, shareOut, type Tenure } from './tenure.ts';
+import { LeaseLost, newTenure, outlookAfter, partWith, type Share, shareOut, type Tenure } from './tenure.ts';
 
 /*
  * The lane queue. What holds, always (each has a test in lane-queue.spec.ts):
@@ -94,6 +94,8 @@ export interface LaneQueueOptions {
   readonly suspectsApart?: boolean;
   /** Told how many rows a holder that died had in flight. */
   readonly onTakenOver?: (rows: number) => void;
+  /** Told how many lanes are another's now, each once. */
+  readonly onLost?: (lanes: number) => void;
 }
 
 /** Lanes to give back: all of a token where it is not known which. */
@@ -190,15 +192,22 @@ export class LaneQueue<Row extends LaneRow> {
     const kept = await this.database.query<{ lane: number }>(RENEW_LANES, values);
     tenure.renewAtMs = this.nextRenewal();
     const still = new Set(kept.map(({ lane }) => lane));
-    for (const lane of lanes) if (!still.has(lane)) tenure.lanes.delete(lane);
-    return still.size === lanes.length;
+    const gone = lanes.filter((lane) => !still.has(lane));
+    this.lose(tenure, gone);
+    return gone.length === 0;
+  }
+
+  /** They turned out to be another's. */
+  lose({ lanes: held }: Tenure, lanes: readonly number[]): void {
+    const lost = lanes.filter((lane) => held.delete(lane));
+    if (lost.length > 0) this.options.onLost?.(lost.length);
   }
 
   /** All that was claimed is settled. */
   async release(tenure: Tenure, lanes: readonly number[] = [...tenure.lanes]): Promise<void> {
     if (lanes.length === 0) return;
-    await this.database.together([[QUEUE_SETTINGS], [RELEASE_LANES, [this.name, lanes, tenure.token]]]);
-    for (const lane of lanes) tenure.lanes.delete(lane);
+    const release = [RELEASE_LANES, [this.name, lanes, tenure.token]] as const;
+    await partWith(tenure, lanes, () => this.database.together([[QUEUE_SETTINGS], release]));
   }
 
   /** What was claimed and not settled waits again, uncharged; nothing happened. */
@@ -207,12 +216,12 @@ export class LaneQueue<Row extends LaneRow> {
     lanes: readonly number[] = [...tenure.lanes],
   ): Promise<void> {
     if (lanes.length === 0) return;
-    await this.database.transaction(async (tx) => {
+    const work = async (tx: Transaction) => {
       void tx.query(QUEUE_SETTINGS);
       void tx.query(this.sql.giveBack, [this.name, tenure.token, NEVER, lanes]);
       await tx.execute(LEAVE_LANES, [this.name, tenure.token, lanes]);
-    });
-    for (const lane of lanes) tenure.lanes.delete(lane);
+    };
+    await partWith(tenure, lanes, () => this.database.transaction(work));
   }
 
   /**
@@ -247,9 +256,13 @@ export class LaneQueue<Row extends LaneRow> {
     request: LeaseRequest,
     suspects: boolean | null = this.options.suspectsApart ? false : null,
   ): Promise<Leased<Row> | undefined> {
-    return this.leaseAs(request, (token) =>
-      this.database.transaction((tx) => this.leaseIn(tx, token, first, request, suspects)),
-    );
+    return this.leaseAs(request, async (token) => {
+      const leased = await this.database.transaction((tx) =>
+        this.leaseIn(tx, token, first, request, suspects),
+      );
+      if (leased && leased.takenOver > 0) this.options.onTakenOver?.(leased.takenOver);
+      return leased;
+    });
   }
 
   /** Under a new token; claims on where there was nothing but rows to park. */
@@ -299,7 +312,7 @@ export class LaneQueue<Row extends LaneRow> {
     first: number,
     request: LeaseRequest,
     suspects: boolean | null,
-  ): Promise<Leased<Row> | undefined> {
+  ): Promise<(Leased<Row> & { readonly takenOver: number }) | undefined> {
     void tx.query(QUEUE_SETTINGS);
     const { leaseMs, replica } = this.options;
     const sql = request.hint ? this.sql.leaseHinted : this.sql.lease;
@@ -318,7 +331,6 @@ export class LaneQueue<Row extends LaneRow> {
     const marked = lanes.some(({ crashes }) => crashes > 0)
       ? await tx.query<LaneRow>(this.sql.takeOver, [this.name, token, SUSPECT_AFTER + 1, null])
       : [];
-    if (marked.length > 0) this.options.onTakenOver?.(marked.length);
     const suspect = lanes.find(({ crashes }) => crashes >= SUSPECT_AFTER);
     const left = lanes.filter((one) => suspect && one !== suspect).map(({ lane }) => lane);
     if (left.length > 0) void tx.query(LEAVE_LANES, [this.name, token, left]);
@@ -326,7 +338,7 @@ export class LaneQueue<Row extends LaneRow> {
       careful: suspect !== undefined,
       suspectsUpTo: Math.max(0, ...marked.map(({ position }) => position)),
     });
-    return { tenure, rows: await this.claimFor(tx, tenure, request) };
+    return { tenure, rows: await this.claimFor(tx, tenure, request), takenOver: marked.length };
   }
 
   private async claimFor(

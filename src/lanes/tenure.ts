@@ -65,6 +65,21 @@ function beforeAnyClaim(lanes: number): Outlook {
   return { busyLanes: lanes, parking: false, more: true };
 }
 
+/** Out of the tenure first: a renewal that is on its way would take them for lost. What fails leaves them in it. */
+export async function partWith(
+  { lanes: held }: Pick<Tenure, 'lanes'>,
+  lanes: readonly number[],
+  give: () => Promise<unknown>,
+): Promise<void> {
+  for (const lane of lanes) held.delete(lane);
+  try {
+    await give();
+  } catch (error) {
+    for (const lane of lanes) held.add(lane);
+    throw error;
+  }
+}
+
 /** Among the lanes, or as many of them as were busy: those that were nearly empty leave their share to the others. */
 export function shareOut(
   {

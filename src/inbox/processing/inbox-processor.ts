@@ -317,8 +317,7 @@ export class InboxProcessor {
   }
 
   private lost(tenure: Tenure, lanes: readonly number[]): void {
-    for (const lane of lanes) tenure.lanes.delete(lane);
-    this.laneMetrics.leasesLost('inbox', lanes.length);
+    this.queue.lanes.lose(tenure, lanes);
     this.laneMetrics.fencedWrite('inbox');
     this.log.warn(
       { event: 'inbox.lease-lost', lanes },
