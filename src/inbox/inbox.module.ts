@@ -24,6 +24,7 @@ import { Preparations } from './processing/preparations.ts';
 import { ProcessingMetrics } from './processing/processing-metrics.ts';
 import { SettleStore } from './processing/settle-store.ts';
 import { SlowLanes } from './processing/slow-lanes.ts';
+import { Unhandled } from './processing/unhandled.ts';
 import { RateLimit } from './rate-limit.ts';
 import { InboxSettlements } from './settlements.ts';
 
@@ -50,6 +51,7 @@ import { InboxSettlements } from './settlements.ts';
     Effects,
     SettleStore,
     ProcessingMetrics,
+    Unhandled,
     { provide: Settlements, useClass: InboxSettlements },
     { provide: Alerts, useClass: InboxAlerts },
     { provide: Pending, useClass: InboxPending },

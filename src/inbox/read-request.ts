@@ -38,7 +38,7 @@ export function readPost(
   const bytes = bytesOf(body);
   if (mediaType === 'application/cloudevents+json')
     return one(readOne(textOf(bytes), envelope, parseStructuredCloudEvent, faults), bytes, faults);
-  if (batch) return many(textOf(bytes), { ...CLOUD_EVENTS, mostBytes }, envelope, faults);
+  if (batch) return many({ text: textOf(bytes), form: CLOUD_EVENTS, mostBytes, envelope, faults });
   if (headers['ce-specversion'] !== undefined)
     return one(readBinary(headers, bytes, envelope, faults), bytes, faults);
   if (mediaType === 'application/json')
@@ -58,7 +58,7 @@ export function readBatch(
   }
   const faults = new Faults();
   const envelope = readEnvelope(headers, caller, 'batch', faults);
-  return many(textOf(bytesOf(body)), { ...NATIVE_BATCH, mostBytes }, envelope, faults);
+  return many({ text: textOf(bytesOf(body)), form: NATIVE_BATCH, mostBytes, envelope, faults });
 }
 
 type Parse = (
@@ -94,41 +94,39 @@ interface BatchForm {
   /** Levels of the document around an item. */
   readonly levels: number;
   readonly parse: Parse;
-  /** Of an item: what a message alone may have. */
-  readonly mostBytes: number;
 }
 
-const NATIVE_BATCH: Omit<BatchForm, 'mostBytes'> = { pointer: '/messages', levels: 2, parse: parseMessage };
-const CLOUD_EVENTS: Omit<BatchForm, 'mostBytes'> = {
-  pointer: '',
-  levels: 1,
-  parse: parseStructuredCloudEvent,
-};
+const NATIVE_BATCH: BatchForm = { pointer: '/messages', levels: 2, parse: parseMessage };
+const CLOUD_EVENTS: BatchForm = { pointer: '', levels: 1, parse: parseStructuredCloudEvent };
 
-function many(text: string, form: BatchForm, envelope: Envelope, faults: Faults): Posted {
+/** A batch while it is read. */
+interface BatchText {
+  readonly text: string;
+  readonly form: BatchForm;
+  /** Of an item: what a message alone may have. */
+  readonly mostBytes: number;
+  readonly envelope: Envelope;
+  readonly faults: Faults;
+}
+
+function many(batch: BatchText): Posted {
+  const { text, form, faults } = batch;
   const { pointer, levels } = form;
   const scan = ExactJson.scan(text, { outline: levels + 1, maxDepth: DEEPEST_PAYLOAD + levels + 1 });
-  if (!scan.ok) throw refusedBatch(text, form, envelope, scan.fault, faults);
-  const messages = itemsOf(scan.value, form, faults).map((item, index) =>
-    parseItem(text, item, form, nth(envelope, index), `${pointer}/${index}`, faults),
-  );
+  if (!scan.ok) throw refusedBatch(batch, scan.fault);
+  const messages = itemsOf(scan.value, form, faults).map((item, index) => parseItem(batch, item, index));
   if (faults.list.length) throw invalid(faults.list);
   return { messages: messages as NewMessage[], batch: true, pointer, bytes: text.length };
 }
 
-function parseItem(
-  text: string,
-  item: JsonSlice,
-  { parse, mostBytes }: BatchForm,
-  envelope: Envelope,
-  pointer: string,
-  faults: Faults,
-): NewMessage | undefined {
+function parseItem(batch: BatchText, item: JsonSlice, index: number): NewMessage | undefined {
+  const { text, form, mostBytes, envelope, faults } = batch;
+  const pointer = `${form.pointer}/${index}`;
   const fits =
     (item.end - item.start) * 3 <= mostBytes ||
     Buffer.byteLength(text.slice(item.start, item.end)) <= mostBytes;
   if (!fits) return faults.add(pointer, `must not be larger than ${mostBytes} bytes`);
-  return parse(text, item, envelope, pointer, faults);
+  return form.parse(text, item, nth(envelope, index), pointer, faults);
 }
 
 function itemsOf(document: JsonSlice, { pointer, levels }: BatchForm, faults: Faults): readonly JsonSlice[] {
@@ -151,13 +149,8 @@ function listIn(document: JsonSlice, faults: Faults): JsonSlice | undefined {
 }
 
 /** The whole was refused for what stands in one of its items: every item is looked at for itself. */
-function refusedBatch(
-  text: string,
-  form: BatchForm,
-  envelope: Envelope,
-  fault: JsonFault,
-  faults: Faults,
-): Problem {
+function refusedBatch(batch: BatchText, fault: JsonFault): Problem {
+  const { text, form, faults } = batch;
   const outline = ExactJson.scan(text, {
     outline: form.levels,
     maxDepth: DEEPEST_TO_LIST,
@@ -172,7 +165,7 @@ function refusedBatch(
       pointer,
       maxDepth: DEEPEST_PAYLOAD + 1,
     });
-    if (own.ok) parseItem(text, own.value, form, envelope, pointer, faults);
+    if (own.ok) parseItem(batch, own.value, index);
     else faults.add(own.fault.pointer, own.fault.detail);
   });
   const told = faults.list.some(({ pointer }) => pointer === fault.pointer);

@@ -9,7 +9,8 @@ import {
   type TestRow,
 } from '../../test/support/lanes.ts';
 import { GUARDS } from './guards.ts';
-import { type Leased, LeaseLost, SUSPECT_AFTER, type Tenure } from './lane-queue.ts';
+import { type Leased, SUSPECT_AFTER } from './lane-queue.ts';
+import { LeaseLost, type Tenure } from './tenure.ts';
 
 const BROKEN = new Error('Connection terminated');
 
@@ -123,7 +124,9 @@ describe('2. only the holder changes rows', () => {
     await finish(b, taken.tenure, taken.rows);
   });
 
-  it('tells a renewal what is lost', async () => {
+  it('tells a renewal what is lost, and counts it once, whoever notices', async () => {
+    const lost: number[] = [];
+    a = { ...a, queue: a.newQueue({ onLost: (lanes) => lost.push(lanes) }) };
     await post(7, 'k', 1);
     await post(8, 'l', 1);
     const { tenure } = (await lease(a, [7, 8]))!;
@@ -132,6 +135,36 @@ describe('2. only the holder changes rows', () => {
     expect(await a.queue.renew(tenure)).toBe(false);
     expect([...tenure.lanes]).toEqual([8]);
     expect(await a.queue.renew(tenure)).toBe(true);
+    a.queue.lose(tenure, [7]);
+    expect(lost).toEqual([1]);
+  });
+
+  describe.each<[how: 'together' | 'transaction', act: (tenure: Tenure) => Promise<unknown>]>([
+    ['together', (tenure) => a.queue.release(tenure)],
+    ['transaction', (tenure) => a.queue.giveBack(tenure)],
+  ])('of what it gives away itself (%s)', (how, act) => {
+    it('counts nothing as lost when it renews it meanwhile', async () => {
+      const lost: number[] = [];
+      a = { ...a, queue: a.newQueue({ onLost: (lanes) => lost.push(lanes) }) };
+      await post(7, 'k', 1);
+      const { tenure } = (await lease(a, [7]))!;
+      const commit = a.database[how] as (...work: unknown[]) => Promise<never>;
+      jest.spyOn(a.database, how).mockImplementationOnce(async (...work: unknown[]) => {
+        const answer = await commit.apply(a.database, work);
+        await a.queue.renew(tenure, [7]);
+        return answer;
+      });
+      await act(tenure);
+      expect([lost, [...tenure.lanes], await freeLanes()]).toEqual([[], [], 256]);
+    });
+
+    it('still holds what it could not give away', async () => {
+      await post(7, 'k', 1);
+      const { tenure } = (await lease(a, [7]))!;
+      jest.spyOn(a.database, how).mockRejectedValueOnce(BROKEN);
+      await expect(act(tenure)).rejects.toBe(BROKEN);
+      expect([...tenure.lanes]).toEqual([7]);
+    });
   });
 
   /**
@@ -379,18 +412,22 @@ describe('5. order per key', () => {
     expect(ids(rows)).toEqual(['7-other-5001']);
   });
 
-  it('gives a busy lane more room where its neighbours are quiet, up to a quarter of a claim; all of it where it is alone', async () => {
-    await post(7, 'hot', 100);
-    for (let lane = 8; lane < 16; lane++) await post(lane, `k${lane}`, 1);
-    const { tenure, rows } = (await lease(a, [7, 8, 9, 10, 11, 12, 13, 14, 15], 36))!;
-    expect(rows).toHaveLength(4 + 8);
-    await finish(a, tenure, rows);
-    const more = await a.queue.claim(tenure, 36);
-    expect(more).toHaveLength(9);
-    await finish(a, tenure, more);
-    await a.queue.release(tenure);
-    expect((await lease(a, undefined, 36))!.rows).toHaveLength(36);
-  });
+  it.each([true, false])(
+    'gives a busy lane more room where its neighbours are quiet, up to a quarter of a claim; all of it where it is alone (quick: %s)',
+    async (quick) => {
+      await post(7, 'hot', 100);
+      for (let lane = 8; lane < 16; lane++) await post(lane, `k${lane}`, 1);
+      const hint = [7, 8, 9, 10, 11, 12, 13, 14, 15];
+      const { tenure, rows } = (await a.queue.lease({ hint, mostRows: 36, mostLanes: 9, quick }))!;
+      expect(rows).toHaveLength(4 + 8);
+      await finish(a, tenure, rows);
+      const more = await a.queue.claim(tenure, 36);
+      expect(more).toHaveLength(9);
+      await finish(a, tenure, more);
+      await a.queue.release(tenure);
+      expect((await lease(a, undefined, 36))!.rows).toHaveLength(36);
+    },
+  );
 });
 
 describe('6. holds', () => {
@@ -476,6 +513,21 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([1, 1, 1]);
     await finish(b, tenure, rows);
     expect(await attempts()).toEqual([1, 1, 1]);
+  });
+
+  it('counts what was taken over when it was, not when that was tried', async () => {
+    const taken: number[] = [];
+    const onTakenOver = (rows: number) => taken.push(rows);
+    await post(7, 'k', 3);
+    await lease(a, [7], 2);
+    await leasesRunOut();
+    a = { ...a, queue: a.newQueue({ onTakenOver }) };
+    alter(a, 'clear', 'until <= clock_timestamp()', '1 / 0 = 0');
+    await expect(lease(a, [7])).rejects.toThrow('division by zero');
+    expect(taken).toEqual([]);
+    b = { ...b, queue: b.newQueue({ onTakenOver }) };
+    await lease(b, [7]);
+    expect(taken).toEqual([2]);
   });
 
   it('takes it back of every one of them, as many as one claim can have', async () => {

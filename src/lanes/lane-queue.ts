@@ -18,6 +18,7 @@ import {
   SET_HOLDS,
   takeOver,
 } from './lane-queue.sql.ts';
+import { LeaseLost, newTenure, outlookAfter, partWith, type Share, shareOut, type Tenure } from './tenure.ts';
 
 /*
  * The lane queue. What holds, always (each has a test in lane-queue.spec.ts):
@@ -40,32 +41,8 @@ export const SUSPECT_AFTER = 2;
 /** More crashes than are counted. */
 const NEVER = 32_000;
 
-/** However empty the other lanes of a tenure are, one with a long backlog gets no more than this part of a claim: they wait for it. */
-const FEWEST_SHARES = 4;
-
-/** Ready rows of a lane that a claim looks at while it meets rows it must park. */
-const PARKING_WINDOW = 1_000;
 /** Claims in a row that only park; then the lanes are given a rest, so that their holder can be stopped. */
 const MOST_PARKING_CLAIMS = 25;
-
-/** Lanes held by one worker, under one token, for a while. */
-export interface Tenure {
-  readonly token: string;
-  /** Lanes still held; shrinks as lanes are lost or given away. */
-  readonly lanes: Set<number>;
-  /** One suspect lane, one message at a time, to find the one that kills. */
-  readonly careful: boolean;
-  /** What a careful tenure is for: the messages up to this position were in flight when the last holder died. */
-  readonly suspectsUpTo: number;
-  /** By our own monotonic clock; renewed before half of it is over. */
-  renewAtMs: number;
-  /** Lanes that had their full share of the last claim: the next one is shared among as many. */
-  busyLanes: number;
-  /** The last claim met rows of held keys. */
-  parking: boolean;
-  /** The last claim got all it wanted of some lane, or had to park: there may be more. */
-  more: boolean;
-}
 
 export interface LaneRow {
   readonly position: number;
@@ -84,14 +61,6 @@ export interface HoldRequest {
   readonly reason: HoldReason;
 }
 
-/** Another replica owns the lanes now: nothing of this work may take effect. */
-export class LeaseLost extends Error {
-  constructor(readonly lanes: readonly number[]) {
-    super(`lost lanes ${lanes.join(', ')}`);
-    this.name = 'LeaseLost';
-  }
-}
-
 export interface LeaseRequest {
   /** Only these lanes; undefined: all, from the cursor on. */
   readonly hint: readonly number[] | undefined;
@@ -108,6 +77,12 @@ export interface Leased<Row> {
   readonly rows: Row[];
 }
 
+interface Claimed<Row> {
+  readonly rows: Row[];
+  /** How many rows of held keys were met. */
+  readonly parked: number;
+}
+
 export interface LaneQueueOptions {
   readonly lanes: number;
   readonly leaseMs: number;
@@ -119,6 +94,8 @@ export interface LaneQueueOptions {
   readonly suspectsApart?: boolean;
   /** Told how many rows a holder that died had in flight. */
   readonly onTakenOver?: (rows: number) => void;
+  /** Told how many lanes are another's now, each once. */
+  readonly onLost?: (lanes: number) => void;
 }
 
 /** Lanes to give back: all of a token where it is not known which. */
@@ -156,8 +133,10 @@ export class LaneQueue<Row extends LaneRow> {
    */
   async lease(request: LeaseRequest): Promise<Leased<Row> | undefined> {
     await this.giveBackOwed();
-    if (request.hint && request.quick) return this.leaseQuickly(request.hint, request);
-    if (request.hint) return this.leaseFrom(0, request);
+    const { hint } = request;
+    if (hint && request.quick)
+      return this.leaseAs(request, (token) => this.leaseQuickly(token, hint, request));
+    if (hint) return this.leaseFrom(0, request);
     const from = this.cursor;
     const leased =
       (await this.leaseFrom(from, request)) ?? (from > 0 ? await this.leaseFrom(0, request) : undefined);
@@ -213,15 +192,22 @@ export class LaneQueue<Row extends LaneRow> {
     const kept = await this.database.query<{ lane: number }>(RENEW_LANES, values);
     tenure.renewAtMs = this.nextRenewal();
     const still = new Set(kept.map(({ lane }) => lane));
-    for (const lane of lanes) if (!still.has(lane)) tenure.lanes.delete(lane);
-    return still.size === lanes.length;
+    const gone = lanes.filter((lane) => !still.has(lane));
+    this.lose(tenure, gone);
+    return gone.length === 0;
+  }
+
+  /** They turned out to be another's. */
+  lose({ lanes: held }: Tenure, lanes: readonly number[]): void {
+    const lost = lanes.filter((lane) => held.delete(lane));
+    if (lost.length > 0) this.options.onLost?.(lost.length);
   }
 
   /** All that was claimed is settled. */
   async release(tenure: Tenure, lanes: readonly number[] = [...tenure.lanes]): Promise<void> {
     if (lanes.length === 0) return;
-    await this.database.together([[QUEUE_SETTINGS], [RELEASE_LANES, [this.name, lanes, tenure.token]]]);
-    for (const lane of lanes) tenure.lanes.delete(lane);
+    const release = [RELEASE_LANES, [this.name, lanes, tenure.token]] as const;
+    await partWith(tenure, lanes, () => this.database.together([[QUEUE_SETTINGS], release]));
   }
 
   /** The same with the transaction that settles it: until that is committed, the lanes are still held. */
@@ -235,12 +221,12 @@ export class LaneQueue<Row extends LaneRow> {
     lanes: readonly number[] = [...tenure.lanes],
   ): Promise<void> {
     if (lanes.length === 0) return;
-    await this.database.transaction(async (tx) => {
+    const work = async (tx: Transaction) => {
       void tx.query(QUEUE_SETTINGS);
       void tx.query(this.sql.giveBack, [this.name, tenure.token, NEVER, lanes]);
       await tx.execute(LEAVE_LANES, [this.name, tenure.token, lanes]);
-    });
-    for (const lane of lanes) tenure.lanes.delete(lane);
+    };
+    await partWith(tenure, lanes, () => this.database.transaction(work));
   }
 
   /**
@@ -270,18 +256,29 @@ export class LaneQueue<Row extends LaneRow> {
     ]);
   }
 
-  private async leaseFrom(
+  private leaseFrom(
     first: number,
     request: LeaseRequest,
     suspects: boolean | null = this.options.suspectsApart ? false : null,
   ): Promise<Leased<Row> | undefined> {
-    const token = randomUUID();
-    try {
+    return this.leaseAs(request, async (token) => {
       const leased = await this.database.transaction((tx) =>
         this.leaseIn(tx, token, first, request, suspects),
       );
+      if (leased && leased.takenOver > 0) this.options.onTakenOver?.(leased.takenOver);
+      return leased;
+    });
+  }
+
+  /** Under a new token; claims on where there was nothing but rows to park. */
+  private async leaseAs(
+    { mostRows, mostPerLane }: LeaseRequest,
+    lease: (token: string) => Promise<Leased<Row> | undefined>,
+  ): Promise<Leased<Row> | undefined> {
+    const token = randomUUID();
+    try {
+      const leased = await lease(token);
       if (!leased || leased.rows.length > 0 || !leased.tenure.parking) return leased;
-      const { mostRows, mostPerLane } = request;
       return { tenure: leased.tenure, rows: await this.claim(leased.tenure, mostRows, mostPerLane) };
     } catch (error) {
       // The commit may have happened: then these lanes are ours, and nobody knows.
@@ -295,46 +292,23 @@ export class LaneQueue<Row extends LaneRow> {
    * has nothing left behind it is cleared away by the next look at the lane.
    */
   private async leaseQuickly(
+    token: string,
     hint: readonly number[],
-    { mostLanes, mostRows, mostPerLane = mostRows }: LeaseRequest,
+    request: LeaseRequest,
   ): Promise<Leased<Row> | undefined> {
     const { name } = this;
     const { leaseMs, replica } = this.options;
-    const token = randomUUID();
-    const share = Math.floor(mostRows / Math.min(mostLanes, hint.length));
-    const perLane = Math.max(1, Math.min(mostPerLane, share));
-    try {
-      const [, lanes, claimed] = (await this.database.together([
-        [QUEUE_SETTINGS],
-        [this.sql.leaseHinted, [name, 0, hint, mostLanes, token, leaseMs, replica, 1, false]],
-        [this.sql.claim, [name, [token], hint, perLane, perLane, mostRows]],
-      ])) as [unknown, LaneRow[], (Row & { parked: number })[]];
-      if (lanes.length === 0) return undefined;
-      const { rows, parked } = claimOf(claimed);
-      const tenure = this.tenureOf(token, lanes, {
-        parking: parked > 0,
-        more: parked > 0 || busyLanes(rows, perLane) > 0,
-      });
-      if (rows.length > 0 || !tenure.parking) return { tenure, rows };
-      return { tenure, rows: await this.claim(tenure, mostRows, mostPerLane) };
-    } catch (error) {
-      this.owed.push({ token, lanes: undefined, blamed: !isRefusingEverybody(error) });
-      throw error;
-    }
-  }
-
-  private tenureOf(token: string, lanes: readonly { lane: number }[], more: Partial<Tenure>): Tenure {
-    return {
-      token,
-      lanes: new Set(lanes.map(({ lane }) => lane)),
-      careful: false,
-      suspectsUpTo: 0,
-      renewAtMs: this.nextRenewal(),
-      busyLanes: lanes.length,
-      parking: false,
-      more: true,
-      ...more,
-    };
+    const { mostLanes } = request;
+    const share = shareOut(request, Math.min(mostLanes, hint.length));
+    const [, lanes, answer] = (await this.database.together([
+      [QUEUE_SETTINGS],
+      [this.sql.leaseHinted, [name, 0, hint, mostLanes, token, leaseMs, replica, 1, false]],
+      [this.sql.claim, [name, [token], hint, share.perLane, share.window, share.mostRows]],
+    ])) as [unknown, LaneRow[], (Row & { parked: number })[]];
+    if (lanes.length === 0) return undefined;
+    const claimed = claimOf(answer);
+    const tenure = newTenure(token, lanes, this.nextRenewal(), outlookAfter(share, lanes.length, claimed));
+    return { tenure, rows: claimed.rows };
   }
 
   private async leaseIn(
@@ -343,7 +317,7 @@ export class LaneQueue<Row extends LaneRow> {
     first: number,
     request: LeaseRequest,
     suspects: boolean | null,
-  ): Promise<Leased<Row> | undefined> {
+  ): Promise<(Leased<Row> & { readonly takenOver: number }) | undefined> {
     void tx.query(QUEUE_SETTINGS);
     const { leaseMs, replica } = this.options;
     const sql = request.hint ? this.sql.leaseHinted : this.sql.lease;
@@ -362,56 +336,39 @@ export class LaneQueue<Row extends LaneRow> {
     const marked = lanes.some(({ crashes }) => crashes > 0)
       ? await tx.query<LaneRow>(this.sql.takeOver, [this.name, token, SUSPECT_AFTER + 1, null])
       : [];
-    if (marked.length > 0) this.options.onTakenOver?.(marked.length);
     const suspect = lanes.find(({ crashes }) => crashes >= SUSPECT_AFTER);
     const left = lanes.filter((one) => suspect && one !== suspect).map(({ lane }) => lane);
     if (left.length > 0) void tx.query(LEAVE_LANES, [this.name, token, left]);
-    const tenure = this.tenureOf(token, suspect ? [suspect] : lanes, {
+    const tenure = newTenure(token, suspect ? [suspect] : lanes, this.nextRenewal(), {
       careful: suspect !== undefined,
       suspectsUpTo: Math.max(0, ...marked.map(({ position }) => position)),
-      busyLanes: lanes.length,
     });
-    return { tenure, rows: await this.claimFor(tx, tenure, request) };
+    return { tenure, rows: await this.claimFor(tx, tenure, request), takenOver: marked.length };
   }
 
-  /** Shares what is wanted among the lanes: those that were nearly empty leave their share to the others. */
   private async claimFor(
     tx: Transaction,
     tenure: Tenure,
-    { mostRows, mostPerLane = mostRows }: Pick<LeaseRequest, 'mostRows' | 'mostPerLane'>,
+    { mostRows, mostPerLane }: Pick<LeaseRequest, 'mostRows' | 'mostPerLane'>,
   ): Promise<Row[]> {
     const lanes = [...tenure.lanes];
-    const most = tenure.careful ? 1 : mostRows;
-    const share = Math.floor(most / Math.min(Math.max(tenure.busyLanes, FEWEST_SHARES), lanes.length));
-    const perLane = Math.max(1, Math.min(mostPerLane, share));
-    const window = tenure.parking ? Math.max(perLane, PARKING_WINDOW) : perLane;
-    const { rows, parked } = await this.claimIn(tx, [tenure.token], lanes, {
-      perLane,
-      window,
-      mostRows: most,
-    });
-    tenure.parking = parked > 0;
-    tenure.more = parked > 0 || rows.length >= most || busyLanes(rows, perLane) > 0;
-    tenure.busyLanes = Math.max(1, busyLanes(rows, Math.floor(most / lanes.length)));
-    return rows;
+    const wanted = { mostRows: tenure.careful ? 1 : mostRows, mostPerLane };
+    const share = shareOut(wanted, lanes.length, tenure);
+    const claimed = await this.claimIn(tx, [tenure.token], lanes, share);
+    Object.assign(tenure, outlookAfter(share, lanes.length, claimed));
+    return claimed.rows;
   }
 
   private async claimIn(
     tx: Transaction,
     tokens: readonly string[],
     lanes: readonly number[],
-    { perLane, window, mostRows }: { perLane: number; window: number; mostRows: number },
-  ): Promise<{ rows: Row[]; parked: number }> {
+    { perLane, window, mostRows }: Share,
+  ): Promise<Claimed<Row>> {
     if (lanes.length === 0) return { rows: [], parked: 0 };
+    const values = [this.name, tokens, lanes, perLane, window, mostRows];
     const [answer] = await Promise.all([
-      tx.query<Row & { parked: number }>(this.sql.claim, [
-        this.name,
-        tokens,
-        lanes,
-        perLane,
-        window,
-        mostRows,
-      ]),
+      tx.query<Row & { parked: number }>(this.sql.claim, values),
       tx.execute(this.sql.clear, [this.name, tokens, lanes]),
     ]);
     return claimOf(answer);
@@ -439,15 +396,8 @@ export class LaneQueue<Row extends LaneRow> {
   }
 }
 
-function claimOf<Row extends LaneRow>(answer: (Row & { parked: number })[]): { rows: Row[]; parked: number } {
+function claimOf<Row extends LaneRow>(answer: (Row & { parked: number })[]): Claimed<Row> {
   const rows = answer.filter(({ position }) => position !== null);
   // RETURNING promises no order.
   return { rows: rows.sort((a, b) => a.position - b.position), parked: answer[0]!.parked };
-}
-
-/** Lanes that gave at least their share: the others are nearly empty and need less. */
-function busyLanes(rows: readonly LaneRow[], share: number): number {
-  const counts = new Map<number, number>();
-  for (const { lane } of rows) counts.set(lane, (counts.get(lane) ?? 0) + 1);
-  return [...counts.values()].filter((count) => count >= Math.max(1, share)).length;
 }

@@ -340,6 +340,27 @@ describe('processing', () => {
     await ended('given-back', 'finished');
   });
 
+  it('counts a lane once that is lost while a call outside hangs', async () => {
+    const own = await createDatabase();
+    const holder = await startApp(own, SETTINGS, [LEDGER], { inboxLease: 1_500 });
+    const lost = async () => {
+      const { text } = await holder.call('GET', '/metrics');
+      return Number(/^sluice_leases_lost_total\{stage="inbox"\} (\d+)$/m.exec(text)![1]);
+    };
+    await holder.call('POST', '/v1/messages', { body: { id: 'm', key: 'm', type: 'slow', payload: {} } });
+    await until(() => hanging.length === 1);
+    await own.query(
+      `UPDATE lane SET token = gen_random_uuid(), leased_until = now() + interval '1 hour' WHERE token IS NOT NULL`,
+    );
+    await until(async () => (await lost()) > 0);
+    for (const letGo of hanging.splice(0)) letGo();
+    await until(() => holder.lines.some((line) => line.includes('inbox.lease-lost')));
+    const counted = await lost();
+    await holder.close();
+    await own.drop();
+    expect(counted).toBe(1);
+  });
+
   it('E9 runs no inbox loop without the role', async () => {
     await replica.close();
     const apiOnly = await startApp(database, { ...SETTINGS, ROLES: 'api' }, [LEDGER]);

@@ -2,7 +2,8 @@ import pg from 'pg';
 import { loadSettings } from '../../src/config/settings.ts';
 import { Database } from '../../src/database/database.ts';
 import type { Transaction } from '../../src/database/transaction.ts';
-import { LaneQueue, type LaneQueueOptions, type LaneRow, type Tenure } from '../../src/lanes/lane-queue.ts';
+import { LaneQueue, type LaneQueueOptions, type LaneRow } from '../../src/lanes/lane-queue.ts';
+import { newTenure } from '../../src/lanes/tenure.ts';
 import type { TestDatabase } from './database.ts';
 import { until } from './until.ts';
 
@@ -74,16 +75,11 @@ export function inOneSnapshot<Row extends LaneRow>(queue: LaneQueue<Row>): void 
     ]);
     const { leased } = answer[0]!;
     if (!leased) return undefined;
-    const tenure: Tenure = {
-      token,
-      lanes: new Set(leased),
+    const held = leased.map((lane) => ({ lane }));
+    const tenure = newTenure(token, held, performance.now() + leaseMs / 2, {
       careful: suspects === true,
       suspectsUpTo: Number.MAX_SAFE_INTEGER,
-      renewAtMs: performance.now() + leaseMs / 2,
-      busyLanes: leased.length,
-      parking: false,
-      more: true,
-    };
+    });
     const rows = answer.filter(({ position }) => position !== null);
     return { tenure, rows: rows.sort((a, b) => a.position - b.position) };
   };

@@ -7,8 +7,9 @@ import {
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
-import type { Leased, Tenure } from '../../lanes/lane-queue.ts';
+import type { Leased } from '../../lanes/lane-queue.ts';
 import { Missed } from '../../lanes/missed.ts';
+import type { Tenure } from '../../lanes/tenure.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Breadth } from './breadth.ts';

@@ -5,7 +5,7 @@ import { Database } from '../../database/database.ts';
 import { isConflictOfTransactions, isDatabaseAway } from '../../database/faults.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
-import { LeaseLost, type Tenure } from '../../lanes/lane-queue.ts';
+import { LeaseLost, type Tenure } from '../../lanes/tenure.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { FanOut, ListenersChanged } from '../../outbox/fan-out.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
@@ -20,6 +20,8 @@ import { ProcessingMetrics } from './processing-metrics.ts';
 import { ReadModelTx } from './read-model-tx.ts';
 import { SettledByOthers, SettleStore, type SlotWanted } from './settle-store.ts';
 import { type Sifted, sift, slotName } from './sift.ts';
+import { halves, split } from './split.ts';
+import { Unhandled } from './unhandled.ts';
 
 /** Messages claimed together, from lanes held under one token. */
 export interface Batch {
@@ -44,8 +46,6 @@ const CONFLICT_RETRIES = 3;
  * others what was written for them.
  */
 const FEW = 16;
-/** That are warned of. */
-const MOST_UNHANDLED_TYPES = 1_000;
 
 /** A claim beyond the last attempt: it was not tried again, so it is not charged again. */
 class ReplicaDied extends Refuse {}
@@ -54,7 +54,6 @@ class ReplicaDied extends Refuse {}
 @Injectable()
 export class InboxProcessor {
   private readonly mostAttempts: number;
-  private readonly unhandledTypes = new Set<string>();
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
@@ -69,6 +68,7 @@ export class InboxProcessor {
     private readonly wakeups: Wakeups,
     private readonly metrics: ProcessingMetrics,
     private readonly laneMetrics: LaneMetrics,
+    private readonly unhandled: Unhandled,
   ) {
     this.mostAttempts = settings.inboxRetrySchedule.length + 1;
   }
@@ -185,7 +185,7 @@ export class InboxProcessor {
     ended(true);
     this.metrics.finished(rows);
     this.metrics.sent.inc(written.sent);
-    this.reportUnhandled(rows);
+    this.unhandled.report(rows);
     if (written.inbox.size) this.wakeups.written('inbox', written.inbox);
     if (written.outbox.size) this.wakeups.written('outbox', written.outbox);
   }
@@ -319,29 +319,8 @@ export class InboxProcessor {
     });
   }
 
-  /** A12: no handler is no fault, but it is seen. */
-  private reportUnhandled(rows: readonly ClaimedMessage[]): void {
-    const unhandled = rows.filter(({ type }) => this.denormalizers.of(type).length === 0);
-    if (unhandled.length === 0) return;
-    this.metrics.unhandled.inc(unhandled.length);
-    const types = [...new Set(unhandled.map(({ type }) => type))];
-    const news = types.filter((type) => this.isNews(type));
-    this.log[news.length ? 'warn' : 'debug'](
-      { event: 'inbox.unhandled', types: news.length ? news : types, messages: unhandled.length },
-      'no denormalizer handles these types',
-    );
-  }
-
-  /** Producers choose types: beyond so many of them the log is not filled any further. */
-  private isNews(type: string): boolean {
-    const news = !this.unhandledTypes.has(type) && this.unhandledTypes.size < MOST_UNHANDLED_TYPES;
-    if (news) this.unhandledTypes.add(type);
-    return news;
-  }
-
   private lost(tenure: Tenure, lanes: readonly number[]): void {
-    for (const lane of lanes) tenure.lanes.delete(lane);
-    this.laneMetrics.leasesLost('inbox', lanes.length);
+    this.queue.lanes.lose(tenure, lanes);
     this.laneMetrics.fencedWrite('inbox');
     this.log.warn(
       { event: 'inbox.lease-lost', lanes },
@@ -366,27 +345,6 @@ export class InboxProcessor {
       failure.kind === 'dead' ? 'a message became a dead letter' : 'a message is tried again later',
     );
   }
-}
-
-/** For each key the first one that failed with those behind it, and all the others. */
-function split(rows: readonly ClaimedMessage[], guilty: readonly ClaimedMessage[]) {
-  const failed = new Set(guilty);
-  const alone = new Map<string, ClaimedMessage[]>();
-  const others: ClaimedMessage[] = [];
-  for (const row of rows) {
-    const behind = alone.get(row.key);
-    if (behind) behind.push(row);
-    else if (failed.has(row)) alone.set(row.key, [row]);
-    else others.push(row);
-  }
-  return { others, alone: alone.values() };
-}
-
-/** The messages of a key stay together. */
-function halves(rows: readonly ClaimedMessage[]): ClaimedMessage[][] {
-  const keys = byKey(rows, ({ key }) => key);
-  const middle = Math.ceil(keys.length / 2);
-  return [keys.slice(0, middle).flat(), keys.slice(middle).flat()];
 }
 
 function uncharged(rows: readonly ClaimedMessage[]) {

@@ -20,6 +20,7 @@ export class InboxQueue {
       replica: `${hostname()}:${process.pid}`,
       suspectsApart: true,
       onTakenOver: (rows) => metrics.takenOver('inbox', rows),
+      onLost: (lanes) => metrics.leasesLost('inbox', lanes),
     });
   }
 }

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
-import type { Tenure } from '../../lanes/lane-queue.ts';
+import type { Tenure } from '../../lanes/tenure.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import type { Prepared } from '../denormalizers/effects.ts';
 import type { ClaimedMessage } from './claimed-message.ts';

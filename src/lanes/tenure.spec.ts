@@ -1,0 +1,64 @@
+import { describe, expect, it } from '@jest/globals';
+import { outlookAfter, shareOut } from './tenure.ts';
+
+describe('a claim', () => {
+  it.each([
+    ['evenly, before anything is known', 8, undefined, 64],
+    ['all of it to a lane that is alone', 1, 1, 512],
+    ['among those that were busy', 16, 8, 64],
+    ['a quarter of it at most, however few were busy', 16, 1, 128],
+    ['never less than a row', 600, undefined, 1],
+  ])('is shared %s', (_how, lanes, busyLanes, perLane) => {
+    const outlook = busyLanes === undefined ? undefined : { busyLanes, parking: false, more: true };
+    expect(shareOut({ mostRows: 512 }, lanes, outlook)).toEqual({ mostRows: 512, perLane, window: perLane });
+  });
+
+  it('gives no lane more than was said, however few there are', () => {
+    expect(shareOut({ mostRows: 512, mostPerLane: 32 }, 1).perLane).toBe(32);
+  });
+
+  it('looks further while it meets rows that it must park', () => {
+    const parking = { busyLanes: 1, parking: true, more: true };
+    expect(shareOut({ mostRows: 8 }, 1, parking)).toMatchObject({ perLane: 8, window: 1_000 });
+    expect(shareOut({ mostRows: 2_000 }, 1, parking)).toMatchObject({ perLane: 2_000, window: 2_000 });
+  });
+
+  it.each([
+    ['lanes gave less than their share', { 7: 3, 8: 2 }, { busyLanes: 1, more: false }],
+    ['one gave all of it', { 7: 4, 8: 2 }, { busyLanes: 1, more: true }],
+    ['both did', { 7: 4, 8: 4 }, { busyLanes: 2, more: true }],
+  ])('tells the next one: %s', (_what, counts, outlook) => {
+    const share = shareOut({ mostRows: 8 }, 2);
+    expect(outlookAfter(share, 2, { rows: rowsOf(counts), parked: 0 })).toEqual({
+      ...outlook,
+      parking: false,
+    });
+  });
+
+  it('leaves more behind when it is full, although no lane gave all that it might have', () => {
+    const share = shareOut({ mostRows: 40 }, 5, { busyLanes: 1, parking: false, more: true });
+    expect(share.perLane).toBe(10);
+    const rows = rowsOf({ 1: 8, 2: 8, 3: 8, 4: 8, 5: 8 });
+    expect(outlookAfter(share, 5, { rows, parked: 0 })).toEqual({ busyLanes: 5, parking: false, more: true });
+  });
+
+  it('leaves more behind when it had to park', () => {
+    const share = shareOut({ mostRows: 8 }, 1);
+    expect(outlookAfter(share, 1, { rows: [], parked: 3 })).toEqual({
+      busyLanes: 1,
+      parking: true,
+      more: true,
+    });
+  });
+
+  it('finds lanes busy that gave what was asked of more of them than were to be had', () => {
+    const share = shareOut({ mostRows: 64 }, 16);
+    expect(outlookAfter(share, 2, { rows: rowsOf({ 1: 4, 2: 4 }), parked: 0 }).busyLanes).toBe(2);
+  });
+});
+
+function rowsOf(counts: Record<number, number>): { lane: number }[] {
+  return Object.entries(counts).flatMap(([lane, n]) =>
+    Array.from({ length: n }, () => ({ lane: Number(lane) })),
+  );
+}

@@ -1,0 +1,115 @@
+/** However empty the other lanes are, one with a long backlog gets no more than this part of a claim: they wait for it. */
+const FEWEST_SHARES = 4;
+
+/** Ready rows of a lane that a claim looks at while it meets rows it must park. */
+const PARKING_WINDOW = 1_000;
+
+/** Lanes held by one worker, under one token, for a while. */
+export interface Tenure extends Outlook {
+  readonly token: string;
+  /** Lanes still held; shrinks as lanes are lost or given away. */
+  readonly lanes: Set<number>;
+  /** One suspect lane, one message at a time, to find the one that kills. */
+  readonly careful: boolean;
+  /** What a careful tenure is for: the messages up to this position were in flight when the last holder died. */
+  readonly suspectsUpTo: number;
+  /** By our own monotonic clock; renewed before half of it is over. */
+  renewAtMs: number;
+}
+
+/** What the last claim tells about the next one. */
+export interface Outlook {
+  /** Lanes that had their full share of it: the next one is shared among as many. */
+  busyLanes: number;
+  /** It met rows of held keys. */
+  parking: boolean;
+  /** It got all it wanted of some lane, or had to park: there may be more. */
+  more: boolean;
+}
+
+/** What a claim asks of its lanes. */
+export interface Share {
+  readonly mostRows: number;
+  /** Most rows of each lane. */
+  readonly perLane: number;
+  /** How many ready rows of each lane are looked at. */
+  readonly window: number;
+}
+
+/** Another replica owns the lanes now: nothing of this work may take effect. */
+export class LeaseLost extends Error {
+  constructor(readonly lanes: readonly number[]) {
+    super(`lost lanes ${lanes.join(', ')}`);
+    this.name = 'LeaseLost';
+  }
+}
+
+export function newTenure(
+  token: string,
+  lanes: readonly { readonly lane: number }[],
+  renewAtMs: number,
+  known: Partial<Tenure>,
+): Tenure {
+  return {
+    token,
+    lanes: new Set(lanes.map(({ lane }) => lane)),
+    careful: false,
+    suspectsUpTo: 0,
+    renewAtMs,
+    ...beforeAnyClaim(lanes.length),
+    ...known,
+  };
+}
+
+function beforeAnyClaim(lanes: number): Outlook {
+  return { busyLanes: lanes, parking: false, more: true };
+}
+
+/** Out of the tenure first: a renewal that is on its way would take them for lost. What fails leaves them in it. */
+export async function partWith(
+  { lanes: held }: Pick<Tenure, 'lanes'>,
+  lanes: readonly number[],
+  give: () => Promise<unknown>,
+): Promise<void> {
+  for (const lane of lanes) held.delete(lane);
+  try {
+    await give();
+  } catch (error) {
+    for (const lane of lanes) held.add(lane);
+    throw error;
+  }
+}
+
+/** Among the lanes, or as many of them as were busy: those that were nearly empty leave their share to the others. */
+export function shareOut(
+  {
+    mostRows,
+    mostPerLane = mostRows,
+  }: { readonly mostRows: number; readonly mostPerLane?: number | undefined },
+  lanes: number,
+  { busyLanes, parking } = beforeAnyClaim(lanes),
+): Share {
+  const shares = Math.min(Math.max(busyLanes, FEWEST_SHARES), lanes);
+  const perLane = Math.max(1, Math.min(mostPerLane, Math.floor(mostRows / shares)));
+  return { mostRows, perLane, window: parking ? Math.max(perLane, PARKING_WINDOW) : perLane };
+}
+
+export function outlookAfter(
+  { mostRows, perLane }: Share,
+  lanes: number,
+  { rows, parked }: { readonly rows: readonly { readonly lane: number }[]; readonly parked: number },
+): Outlook {
+  const evenShare = Math.min(perLane, Math.floor(mostRows / lanes));
+  return {
+    busyLanes: Math.max(1, lanesWith(evenShare, rows)),
+    parking: parked > 0,
+    more: parked > 0 || rows.length >= mostRows || lanesWith(perLane, rows) > 0,
+  };
+}
+
+/** Lanes that gave so many rows, and one at least. */
+function lanesWith(count: number, rows: readonly { readonly lane: number }[]): number {
+  const counts = new Map<number, number>();
+  for (const { lane } of rows) counts.set(lane, (counts.get(lane) ?? 0) + 1);
+  return [...counts.values()].filter((own) => own >= count).length;
+}
