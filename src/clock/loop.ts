@@ -133,6 +133,6 @@ export class Loop {
 }
 
 /** With each time but the first; bounded, for a loop that goes on for years. */
-function doubled(ms: number, times: number): number {
+export function doubled(ms: number, times: number): number {
   return ms * 2 ** Math.min(times - 1, 10);
 }

@@ -1,3 +1,6 @@
+import { isDatabaseAway } from '../database/faults.ts';
+import { doubled } from './loop.ts';
+
 const SHORTEST_REST_MS = 1_000;
 const LONGEST_REST_MS = 60_000;
 
@@ -9,16 +12,27 @@ export class Setbacks {
     return (this.known.get(id)?.untilMs ?? 0) > performance.now();
   }
 
-  /** It failed; answers with how long it rests. */
-  add(id: number): number {
-    const times = (this.known.get(id)?.times ?? 0) + 1;
-    const restMs = Math.min(LONGEST_REST_MS, SHORTEST_REST_MS * 2 ** Math.min(times - 1, 10));
-    this.known.set(id, { times, untilMs: performance.now() + restMs });
-    return restMs;
+  /** Undefined: it failed, and rests. A database that is away is no setback of one of them: that is thrown. */
+  async attempt<Result>(
+    id: number,
+    work: () => Promise<Result>,
+    onSetback: (error: unknown, retryInMs: number) => void,
+  ): Promise<Result | undefined> {
+    try {
+      const result = await work();
+      this.known.delete(id);
+      return result;
+    } catch (error) {
+      if (isDatabaseAway(error)) throw error;
+      onSetback(error, this.add(id));
+      return undefined;
+    }
   }
 
-  /** It went well. */
-  forget(id: number): void {
-    this.known.delete(id);
+  private add(id: number): number {
+    const times = (this.known.get(id)?.times ?? 0) + 1;
+    const restMs = Math.min(LONGEST_REST_MS, doubled(SHORTEST_REST_MS, times));
+    this.known.set(id, { times, untilMs: performance.now() + restMs });
+    return restMs;
   }
 }

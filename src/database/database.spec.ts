@@ -1,16 +1,14 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { Column, DataSource, Entity, PrimaryColumn } from 'typeorm';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { startSilentServer } from '../../test/support/silent-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../test/support/tcp-proxy.ts';
 import { loadSettings, type Settings } from '../config/settings.ts';
 import { dataSourceOptions } from './data-source-options.ts';
 import { Database } from './database.ts';
 import { codeOf, isConflictOfTransactions, isDatabaseAway } from './faults.ts';
 import { kept } from './kept.ts';
-import { checkServer, DatabaseUnusableError, refuseUnusable } from './server-check.ts';
 import type { Transaction } from './transaction.ts';
 
 @Entity()
@@ -521,70 +519,6 @@ describe('faults of the database', () => {
   });
 });
 
-describe('the check of the server at the start', () => {
-  it('answers with the version of a server that will do', async () => {
-    const [row] = await server.query<{ version: string }>(
-      `SELECT current_setting('server_version') AS version`,
-    );
-    expect(await checkServer(server.url, 5_000)).toBe(row!.version);
-  });
-
-  it('names the place, the reason and the next step when nobody listens, and never the password', async () => {
-    const fault = await refusal(checkServer('postgres://someone:canary@127.0.0.1:1/z', 5_000));
-    expect(fault).toMatch(
-      /^cannot reach PostgreSQL at 127\.0\.0\.1:1 \(.*ECONNREFUSED.*\); check DATABASE_URL/,
-    );
-    expect(fault).not.toMatch(/canary|\n/);
-  });
-
-  it('names the reason when several addresses refuse, of which node gives no message', async () => {
-    expect(await refusal(checkServer('postgres://x:y@localhost:1/z', 5_000))).toContain('ECONNREFUSED');
-  });
-
-  it('does not wait for ever for a server that accepts and says nothing', async () => {
-    const silent = await startSilentServer();
-    expect(await refusal(checkServer(silent.url, 50))).toContain('timeout');
-    await silent.close();
-  });
-
-  it('says what the server said about the login', async () => {
-    const wrong = new URL(server.url);
-    wrong.pathname = '/nosuchdatabase';
-    expect(await refusal(checkServer(wrong.href, 5_000))).toContain('"nosuchdatabase" does not exist');
-  });
-
-  it('refuses a database on which a commit is not durable', async () => {
-    const name = new URL(server.url).pathname.slice(1);
-    await server.query(`ALTER DATABASE ${name} SET synchronous_commit = off`);
-    expect(await refusal(checkServer(server.url, 5_000))).toMatch(/^synchronous_commit is off: .*ALTER ROLE/);
-    await server.query(`ALTER DATABASE ${name} RESET synchronous_commit`);
-  });
-
-  it('refuses a database that cannot hold every character', async () => {
-    const name = `${new URL(server.url).pathname.slice(1)}_ascii`;
-    await server.query(`CREATE DATABASE ${name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`);
-    const url = new URL(server.url);
-    url.pathname = `/${name}`;
-    expect(await refusal(checkServer(url.href, 5_000))).toMatch(/encoding SQL_ASCII.*ENCODING 'UTF8'/);
-    await server.query(`DROP DATABASE ${name}`);
-  });
-
-  it('refuses a server older than the oldest it is tried with', () => {
-    const serverOf = (major: number) => ({
-      version: `${major}.9`,
-      major,
-      durability: 'on',
-      encoding: 'UTF8',
-    });
-    expect(() => refuseUnusable(serverOf(14))).not.toThrow();
-    expect(() => refuseUnusable(serverOf(13))).toThrow(
-      new DatabaseUnusableError(
-        'PostgreSQL 13.9 is too old: version 14 or newer is needed; upgrade the server',
-      ),
-    );
-  });
-});
-
 /** Through the proxy, like the service: its own pool, TypeORM's metadata. */
 function open(changed: Partial<Settings> = {}): Database {
   return new Database(proxy.url, { ...DEFAULTS, ...changed }, dataSource, (error) => idleErrors.push(error));
@@ -637,26 +571,6 @@ async function isAwayFor(work: Promise<unknown>): Promise<boolean> {
     () => false,
     (error: unknown) => isDatabaseAway(error),
   );
-}
-
-async function refusal(check: Promise<string>): Promise<string> {
-  const fault = await check.catch((error: unknown) => error);
-  expect(fault).toBeInstanceOf(DatabaseUnusableError);
-  return (fault as Error).message;
-}
-
-async function startSilentServer(): Promise<{ url: string; close(): Promise<void> }> {
-  const sockets: Socket[] = [];
-  const silent = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  return {
-    url: `postgres://x:y@127.0.0.1:${(silent.address() as AddressInfo).port}/z`,
-    async close() {
-      for (const socket of sockets) socket.destroy();
-      silent.close();
-      await once(silent, 'close');
-    },
-  };
 }
 
 function ignore(): void {}

@@ -22,6 +22,8 @@ const NUL_IN_TEXT = '22021';
 const UNFIT_VALUES = ['22003', '22007', '22008', '22P02'];
 const STATEMENT_TIMEOUT = '57014';
 
+const FAULTS_OF_OURS: readonly ProblemName[] = ['internal', 'database-away'];
+
 /** Anything thrown → what the caller is told. Only what we chose to say is said; the rest is `internal`. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
@@ -39,8 +41,13 @@ export function problemOf(error: unknown): Problem {
   return new Problem('internal', 'The fault is logged under the request id of this answer.');
 }
 
-/** The caller's most likely; but it was ours to refuse, so it is looked at. */
-export function isUnfitValue(error: unknown): boolean {
+/** Somebody has to look at it; everything else is the caller's to solve. */
+export function isFaultOfOurs(error: unknown): boolean {
+  return FAULTS_OF_OURS.includes(problemOf(error).problem) || isUnfitValue(error);
+}
+
+/** The caller's most likely; but it was ours to refuse. */
+function isUnfitValue(error: unknown): boolean {
   return UNFIT_VALUES.includes(codeOf(error) ?? '');
 }
 

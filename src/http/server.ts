@@ -8,8 +8,8 @@ import type { Log } from '../telemetry/logger.ts';
 import { type Access, bearerToken, type Caller, permits, unauthenticated } from './access.ts';
 import { readBodies } from './body.ts';
 import type { Called, HttpMetrics } from './http-metrics.ts';
-import { isUnfitValue, problemOf } from './problem-of.ts';
-import { PROBLEM_MEDIA_TYPE, Problem, type ProblemName, retryAfter } from './problems.ts';
+import { isFaultOfOurs, problemOf } from './problem-of.ts';
+import { PROBLEM_MEDIA_TYPE, Problem, retryAfter } from './problems.ts';
 import { REQUEST_ID_HEADER, requestId } from './request-id.ts';
 import { RouteTable } from './routes.ts';
 
@@ -20,9 +20,6 @@ const LONGEST_PATH_PART = 3_000;
 const PAUSE_MS = 100;
 /** A request that was on its way when we stopped to listen has come by then. */
 const SILENCE_MS = 1_000;
-
-/** What somebody has to look at; every other problem is the caller's to solve. */
-const FAULTS_OF_OURS: readonly ProblemName[] = ['internal', 'database-away'];
 
 /** Who a token belongs to; undefined for nobody. */
 export interface Gatekeeper {
@@ -88,7 +85,7 @@ export class Server {
   answer(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     if (isCallerGone(error, request)) return;
     const problem = this.refined(problemOf(error), request);
-    if (FAULTS_OF_OURS.includes(problem.problem) || isUnfitValue(error)) {
+    if (isFaultOfOurs(error)) {
       this.log.error(
         {
           event: `http.${problem.problem}`,

@@ -54,13 +54,22 @@ function harmless(value: unknown, pointer: string, faults: FieldFault[]): unknow
   );
 }
 
-/** What may be left out may be null (`IsOptional` lets it through), and means the same: answers of ours say so, too. */
+/**
+ * What may be left out may be null (`IsOptional` lets it through), and means the same: answers of ours say so, too. What
+ * is in an object of no class is the sender's own, and stays.
+ */
 function withoutNulls<T extends object>(instance: T): T {
   for (const [name, value] of Object.entries(instance)) {
     if (value === null) Object.assign(instance, { [name]: undefined });
-    else if (typeof value === 'object' && !Array.isArray(value)) withoutNulls(value);
+    else if (isOfAClass(value)) withoutNulls(value);
   }
   return instance;
+}
+
+function isOfAClass(value: unknown): value is object {
+  return (
+    typeof value === 'object' && !Array.isArray(value) && Object.getPrototypeOf(value) !== Object.prototype
+  );
 }
 
 export function fieldFaults(fault: ValidationError, parent: string): FieldFault[] {

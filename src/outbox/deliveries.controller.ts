@@ -13,7 +13,7 @@ import { Reads } from '../database/reads.ts';
 import { Allow } from '../http/access.ts';
 import { isName } from '../http/names.ts';
 import { Optional } from '../http/optional.ts';
-import { pageOf, pageRequest } from '../http/pages.ts';
+import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
 import { NO_TIME, utcOf } from '../http/time.ts';
@@ -73,8 +73,7 @@ export class DeliveriesController {
   @ApiOperation({ summary: 'Deliveries of a listener, newest first.' })
   @ApiQuery({ name: 'status', required: false, enum: STATUSES })
   @ApiQuery({ name: 'key', required: false })
-  @ApiQuery({ name: 'limit', required: false })
-  @ApiQuery({ name: 'cursor', required: false })
+  @ApiPage()
   async list(@Param('name') name: string, @Req() request: FastifyRequest) {
     const listener = await this.find(name);
     const { status, key, ...rest } = queryOf(request.query, ['status', 'key', 'limit', 'cursor']);

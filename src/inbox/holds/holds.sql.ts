@@ -2,8 +2,8 @@
 const ENDLESS = `(hold.reason = 'dead-letter' AND hold.until > clock_timestamp() OR hold.kept_by IS NOT NULL)`;
 
 /**
- * hold.put — by an operator; a hold that is without end for another reason is not shortened by this, only by ending it. The
- * note then tells that an operator holds the key, too: it stays held, until their end, when the other reason is gone.
+ * hold.put — by an operator; a hold that is without end for another reason is not shortened by this, only by ending it.
+ * The note then tells that an operator holds the key, too: it stays held, until their end, when the other reason is gone.
  * $1 key, $2 lane, $3 until or null, $4 note
  */
 export const PUT_HOLD = `
@@ -20,7 +20,10 @@ export const END_HOLD = `
   UPDATE hold SET until = clock_timestamp(), kept_by = NULL, then_until = NULL
   WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;
 
-/** hold.list — in (lane, key) order; the reason is the operator's own text where there is one. $1 limit, $2 after lane, $3 after key, $4 key or null */
+/**
+ * hold.list — in (lane, key) order; the reason is the operator's own text where there is one.
+ * $1 limit, $2 after lane, $3 after key, $4 key or null
+ */
 export const LIST_HOLDS = `
   SELECT hold.key, hold.lane, NULLIF(hold.until, 'infinity') AS until, hold.reason AS kind,
          COALESCE(hold.note, hold.reason) AS reason, hold.set_at

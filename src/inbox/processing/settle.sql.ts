@@ -25,20 +25,28 @@ export const LAPSE = `
          AS ended(position, attempt, status, error, winner, charged)
   ${MARKED('ended')}`;
 
-/** inbox.putBack — behind its key's hold. $1 positions, $2 attempts, $3 errors (null: none of its own), $4 whether charged */
+/**
+ * inbox.putBack — behind its key's hold.
+ * $1 positions, $2 attempts, $3 errors (null: none of its own), $4 whether charged
+ */
 export const PUT_BACK = `
   UPDATE inbox SET status = 'held', waits = 'held', error = COALESCE(back.error, inbox.error),
          attempt = inbox.attempt - CASE WHEN back.charged THEN 0 ELSE 1 END
   FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::boolean[]) AS back(position, attempt, error, charged)
   ${MARKED('back')}`;
 
-/** For the look below: on a table without statistics its index would not be used (measured for 50 keys among 300,000 rows: 32 ms instead of 2). */
+/**
+ * For the look below: on a table without statistics its index would not be used (measured for 50 keys among 300,000
+ * rows: 32 ms instead of 2).
+ */
 export const SLOT_SETTINGS = 'SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off';
 
 /**
  * inbox.lastOfSlots — for each key, the last waiting message among the types of a slot: a burst may be longer than a
  * claim. Only the last hundred of a key are looked at, whatever they are and however they ended: all that is kept of a
- * busy key would take seconds. What lies before them is compared within its claim. One that has expired supersedes nobody. $1 keys, $2 slots, $3 types of each slot, a JSON array
+ * busy key would take seconds. What lies before them is compared within its claim. One that has expired supersedes
+ * nobody.
+ * $1 keys, $2 slots, $3 types of each slot, a JSON array
  */
 export const LAST_OF_SLOTS = `
   SELECT wanted.key, wanted.slot, last.position

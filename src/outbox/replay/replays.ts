@@ -2,7 +2,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { Setbacks } from '../../clock/setbacks.ts';
-import { isDatabaseAway } from '../../database/faults.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { DeliveryMetrics } from '../delivery-metrics.ts';
@@ -56,19 +55,15 @@ export class Replays {
   }
 
   /** One that fails is tried again later, and the others go on. */
-  private async step(replay: number): Promise<Step | undefined> {
-    try {
-      const step = await this.store.step(replay, DELIVERIES_PER_STEP, MOST_IN_FLIGHT);
-      this.setbacks.forget(replay);
-      return step;
-    } catch (error) {
-      if (isDatabaseAway(error)) throw error;
-      const retryInMs = this.setbacks.add(replay);
-      this.log.error(
-        { event: 'listener.replay-failed', replay, retryInMs, error },
-        'a step of a replay failed; it is tried again',
-      );
-      return undefined;
-    }
+  private step(replay: number): Promise<Step | undefined> {
+    return this.setbacks.attempt(
+      replay,
+      () => this.store.step(replay, DELIVERIES_PER_STEP, MOST_IN_FLIGHT),
+      (error, retryInMs) =>
+        this.log.error(
+          { event: 'listener.replay-failed', replay, retryInMs, error },
+          'a step of a replay failed; it is tried again',
+        ),
+    );
   }
 }

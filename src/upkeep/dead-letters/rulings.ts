@@ -2,7 +2,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { Setbacks } from '../../clock/setbacks.ts';
-import { isDatabaseAway } from '../../database/faults.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -80,20 +79,16 @@ export class Rulings {
   }
 
   /** One that fails is tried again later, and the others go on. */
-  private async step(ruling: number): Promise<Step | undefined> {
-    try {
-      const step = await this.store.step(ruling, ITEMS_PER_STEP, MOST_IN_FLIGHT);
-      this.setbacks.forget(ruling);
-      return step;
-    } catch (error) {
-      if (isDatabaseAway(error)) throw error;
-      const retryInMs = this.setbacks.add(ruling);
-      this.log.error(
-        { event: 'dead-letters.ruling-failed', ruling, retryInMs, error },
-        'a step of a ruling failed; it is tried again',
-      );
-      return undefined;
-    }
+  private step(ruling: number): Promise<Step | undefined> {
+    return this.setbacks.attempt(
+      ruling,
+      () => this.store.step(ruling, ITEMS_PER_STEP, MOST_IN_FLIGHT),
+      (error, retryInMs) =>
+        this.log.error(
+          { event: 'dead-letters.ruling-failed', ruling, retryInMs, error },
+          'a step of a ruling failed; it is tried again',
+        ),
+    );
   }
 
   private count(kind: RulingKind, stage: Stage, changed: number): void {
