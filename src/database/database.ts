@@ -91,6 +91,15 @@ export class Database {
     }
   }
 
+  /** What became of a transaction whose answer to COMMIT was lost; undefined: it is forgotten already. */
+  async transactionStatus(id: string): Promise<'committed' | 'aborted' | 'in progress' | undefined> {
+    const [row] = await this.query<{ status: 'committed' | 'aborted' | 'in progress' | null }>(
+      'SELECT pg_xact_status($1::xid8) AS status',
+      [id],
+    );
+    return row!.status ?? undefined;
+  }
+
   /** A connection outside the pool, for what lasts: LISTEN. */
   standaloneClient(name: string): pg.Client {
     return new pg.Client({

@@ -1,7 +1,9 @@
 import type { Socket } from 'node:net';
 import type { PoolClient, QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
-import { keptName } from './kept.ts';
+import { kept, keptName } from './kept.ts';
+
+const TRANSACTION_ID = kept('SELECT pg_current_xact_id()::text AS id');
 
 /** No name is used twice, whatever became of the first. */
 let lastName = 0;
@@ -31,6 +33,12 @@ export class Transaction {
   async begin(statement: string): Promise<void> {
     this.cork();
     await this.client.query(statement);
+  }
+
+  /** By which `Database.transactionStatus` knows what became of it. */
+  async id(): Promise<string> {
+    const [row] = await this.query<{ id: string }>(TRANSACTION_ID);
+    return row!.id;
   }
 
   /** One statement, its rows. */

@@ -158,7 +158,7 @@ export function claimRows({ table, columns }: QueueTable): string {
     WITH mine AS MATERIALIZED (
       SELECT lane.lane FROM lane
       WHERE lane.queue = $1 AND lane.lane = ANY ($3::integer[]) AND lane.token = ANY ($2::uuid[])
-      FOR NO KEY UPDATE
+      ORDER BY lane.lane FOR NO KEY UPDATE
     ),
     ready AS MATERIALIZED (
       SELECT mine.lane, head.place, head.position, head.key, hold.key IS NOT NULL AS held

@@ -1,3 +1,10 @@
+import type { Tenure } from './tenure.ts';
+
+interface Asker {
+  /** Something was written meanwhile, nobody knows where. */
+  somewhere: boolean;
+}
+
 /**
  * Lanes that were written to while somebody in this process had them, or was asking for lanes: whoever is told of the
  * write may be turned away. They are looked at again when they are released, and only they: a look costs as much as the
@@ -6,24 +13,35 @@
 export class Missed {
   private readonly held = new Set<number>();
   private readonly lanes = new Set<number>();
-  private asking = 0;
+  private readonly askers = new Set<Asker>();
 
   /** Told of every write. */
   written(lane: number): void {
-    if (this.asking > 0 || this.held.has(lane)) this.lanes.add(lane);
+    if (this.askers.size > 0 || this.held.has(lane)) this.lanes.add(lane);
   }
 
-  async whileAsking<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-    this.asking += 1;
+  /** Of one of which nobody knows where. */
+  writtenSomewhere(): void {
+    for (const lane of this.held) this.lanes.add(lane);
+    for (const asker of this.askers) asker.somewhere = true;
+  }
+
+  /** The lanes that `ask` leases are held from now on; it may have looked into them before the write. */
+  async taking<Leased extends { readonly tenure: Tenure }>(
+    ask: () => Promise<Leased | undefined>,
+  ): Promise<Leased | undefined> {
+    const asker = { somewhere: false };
+    this.askers.add(asker);
     try {
-      return await ask();
+      const leased = await ask();
+      for (const lane of leased?.tenure.lanes ?? []) {
+        this.held.add(lane);
+        if (asker.somewhere) this.lanes.add(lane);
+      }
+      return leased;
     } finally {
-      this.asking -= 1;
+      this.askers.delete(asker);
     }
-  }
-
-  taken(lanes: Iterable<number>): void {
-    for (const lane of lanes) this.held.add(lane);
   }
 
   /** Answers with those that were written to meanwhile. */

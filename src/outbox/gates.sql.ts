@@ -5,8 +5,6 @@ const STANDING = `gate.listener, gate.openings, extract(epoch FROM gate.closed_u
 export const GATES = `
   SELECT ${STANDING} FROM gate WHERE closed_until > clock_timestamp() OR openings > 0`;
 
-export const GATE = `SELECT ${STANDING} FROM gate WHERE listener = $1`;
-
 /**
  * gate.pause — asked to wait; the longer wait counts. An answer to the probe of a circuit also says that the endpoint is
  * there: then only the pause is left. $1 listener, $2 ms, $3 reason, $4 whether it was the probe

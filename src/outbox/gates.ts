@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import {
-  GATE,
   GATES,
   OPEN_CIRCUIT,
   PAUSE,
@@ -104,10 +103,10 @@ export class Gates {
     this.forget(listener);
   }
 
-  /** What was known before the listener was changed. It may be a while since that: another replica can know more by now. */
+  /** Forgets what was known before the listener was changed; what any replica has learnt since stays. */
   async beginAnew(listener: number): Promise<void> {
-    await this.database.execute(REMOVE_OLDER_GATE, [listener]);
-    if (!(await this.change(GATE, [listener]))) this.forget(listener);
+    const removed = await this.database.execute(REMOVE_OLDER_GATE, [listener]);
+    if (removed > 0) this.forget(listener);
   }
 
   private async change(statement: string, values: readonly unknown[]): Promise<boolean> {

@@ -15,8 +15,6 @@ export interface HeldLane {
   probed: boolean;
   /** By our own clock, nobody else can have it before. */
   safeUntilMs: number;
-  /** The last claim did not get all it wanted, and all of it was sent: nothing was left then. */
-  empty: boolean;
   /** It is being released. */
   ending: boolean;
   /** Somebody else's now, or given up: nothing more is sent on it, and nothing of it can be written. */
@@ -26,5 +24,5 @@ export interface HeldLane {
 export function heldLane(
   given: Pick<HeldLane, 'lane' | 'token' | 'listener' | 'mostRows' | 'untilMs' | 'probe' | 'safeUntilMs'>,
 ): HeldLane {
-  return { ...given, probed: false, empty: false, ending: false, lost: false };
+  return { ...given, probed: false, ending: false, lost: false };
 }

@@ -93,7 +93,8 @@ export class HeldLanes {
     return helds.filter(({ lane, token }) => tokens.get(lane) !== token);
   }
 
-  async release(helds: readonly HeldLane[], tx: Pick<Transaction, 'execute'> = this.database): Promise<void> {
+  /** In a transaction that has fenced them. */
+  async release(helds: readonly HeldLane[], tx: Transaction): Promise<void> {
     if (helds.length > 0) await tx.execute(RELEASE_HELD, pairsOf(helds));
   }
 

@@ -67,7 +67,6 @@ export class LaneRuns {
     const whole = through && rows.length >= held.mostRows;
     const inSlice = performance.now() < held.untilMs;
     const goesOn = whole && inSlice && !held.probe && this.admission.open(held) !== undefined;
-    held.empty = through && !whole;
     if (whole) held.mostRows = this.sizes.next(held.listener, held.mostRows, tookMs);
     if (!through) this.sizes.forget(held.listener);
     await this.settling.end(held, !goesOn);

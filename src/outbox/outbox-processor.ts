@@ -8,7 +8,6 @@ import type { Loop, Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import type { HoldRequest } from '../lanes/lane-queue.ts';
-import { Missed } from '../lanes/missed.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { Listeners } from '../listeners/listeners.ts';
 import { Admission } from './admission.ts';
@@ -17,7 +16,7 @@ import { listenerOfLane } from './delivery-lane.ts';
 import { Draining } from './draining.ts';
 import { fairShare } from './fair-share.ts';
 import { Gates } from './gates.ts';
-import { type HeldLane, heldLane } from './held-lane.ts';
+import { heldLane } from './held-lane.ts';
 import { HeldLanes } from './held-lanes.ts';
 import { LaneRuns } from './lane-runs.ts';
 import { OutboxQueue } from './outbox-queue.ts';
@@ -42,7 +41,6 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   private readonly released = new Set<number>();
   /** Lanes there was no room for. */
   private readonly postponed = new Set<number>();
-  private readonly missed = new Missed();
   private readonly timers = new Set<NodeJS.Timeout>();
   private lookAtMs = 0;
   /** Where the last look ended, if it did not see everything. */
@@ -65,7 +63,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     loops: Loops,
   ) {
     this.loop = loops.create('outbox', settings.outboxPoll, () => this.pass());
-    runs.onReleased = (held) => this.lookAgainAfter(held);
+    runs.onReleased = ({ lane }) => this.lookAgainAt([lane, ...this.takeAll(this.postponed)]);
     settling.onHolds = (holds) => this.remember(holds);
     wakeups.on('outbox', (written) => this.wake(written));
     listeners.onChange(() => this.lookEverywhereSoon());
@@ -91,18 +89,14 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     let any = false;
     for (const lane of lanes) {
       this.hinted.add(lane);
-      this.missed.written(lane);
       any = true;
     }
     if (any) this.loop.wake();
     else this.lookEverywhereSoon();
   }
 
-  /** At its lane, if there may be more; and there is room for others now. */
-  private lookAgainAfter({ lane, empty, probe }: HeldLane): void {
-    const [written] = this.missed.released([lane]);
-    if (written !== undefined || !empty || probe) this.released.add(lane);
-    for (const other of this.takeAll(this.postponed)) this.released.add(other);
+  private lookAgainAt(lanes: readonly number[]): void {
+    for (const lane of lanes) this.released.add(lane);
     this.loop.wake();
   }
 
@@ -195,18 +189,15 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
 
   private async lease(lanes: readonly number[], mostPerLane: number, quick: boolean): Promise<void> {
     const askedAtMs = performance.now();
-    const leased = await this.missed.whileAsking(() =>
-      this.queue.lanes.lease({
-        hint: lanes,
-        mostLanes: lanes.length,
-        mostRows: lanes.length * mostPerLane,
-        mostPerLane,
-        quick,
-      }),
-    );
+    const leased = await this.queue.lanes.lease({
+      hint: lanes,
+      mostLanes: lanes.length,
+      mostRows: lanes.length * mostPerLane,
+      mostPerLane,
+      quick,
+    });
     if (!leased) return;
     const { tenure, rows } = leased;
-    this.missed.taken(tenure.lanes);
     const claimed = byLane(rows);
     for (const lane of tenure.lanes) {
       const held = heldLane({

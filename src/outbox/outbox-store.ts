@@ -12,7 +12,6 @@ import {
   PUT_BACK_DELIVERIES,
   RECORD_ATTEMPTS,
   RECORD_LOST,
-  RECORDED,
   UNTOUCHED,
 } from './outbox.sql.ts';
 
@@ -74,18 +73,6 @@ export class OutboxStore {
   /** Outside of any lane: what happened, happened. */
   async recordLost(tries: readonly Try[]): Promise<void> {
     await this.database.execute(RECORD_LOST, recordsOf(tries));
-  }
-
-  /** Positions of those that are in the record as they were tried. */
-  async recorded(tries: readonly Try[]): Promise<Set<number>> {
-    const [positions, attempts, statuses, , , durations] = recordsOf(tries);
-    const rows = await this.database.query<{ position: number }>(RECORDED, [
-      positions,
-      attempts,
-      statuses,
-      durations,
-    ]);
-    return new Set(rows.map(({ position }) => position));
   }
 
   async delivered(

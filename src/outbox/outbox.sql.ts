@@ -126,14 +126,3 @@ export const RECORD_LOST = `
          AS tried(position, attempt, status, error, excerpt, duration)
   WHERE NOT EXISTS (SELECT FROM attempt WHERE attempt.delivery = tried.position AND attempt.attempt = tried.attempt
                       AND attempt.error LIKE '${OUTCOME_UNKNOWN}%')`;
-
-/** outbox.recorded — which tries are written down, in their row or beside it. $1 positions, $2 attempts, $3 statuses, $4 durations */
-export const RECORDED = `
-  SELECT tried.position
-  FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::integer[]) AS tried(position, attempt, status, duration)
-  WHERE EXISTS (SELECT FROM outbox
-                WHERE outbox.position = tried.position AND outbox.status = 'finished' AND outbox.attempt = tried.attempt
-                  AND outbox.answered = tried.status AND outbox.duration_ms = tried.duration)
-     OR EXISTS (SELECT FROM attempt
-                WHERE attempt.delivery = tried.position AND attempt.attempt = tried.attempt
-                  AND attempt.status IS NOT DISTINCT FROM tried.status AND attempt.duration_ms = tried.duration)`;

@@ -88,26 +88,31 @@ const retry: Outcome = {
 const story = () => database.query('SELECT attempt, status, error FROM attempt');
 const failures = () => replica.lines.filter((line) => line.includes('outbox.settle-failed')).length;
 
+const asked = () => wire.statements.filter((sql) => sql.includes('pg_xact_status')).length;
+
 describe('what was sent, when the answer to COMMIT is lost', () => {
-  it.each([
+  describe.each([
     ['delivered', delivered, 'finished', []],
     ['tried in vain', retry, 'held', [{ attempt: 1, status: 500, error: 'answered 500' }]],
-  ])(
-    'is not told as sent on a lost lane because that was released with it: %s',
-    async (_, outcome, status, attempts) => {
+  ])('%s', (_, outcome, status, attempts) => {
+    it.each([
+      ['is not written again when it was committed, nor told as sent on a lost lane', 'after', 0],
+      ['is written again when it was not', 'before', 1],
+    ] as const)('%s', async (_title, cut, again) => {
       const lane = await held(256);
-      const before = failures();
+      const before = { failures: failures(), asked: asked() };
       const names = [...LOSSES, `deliveries_attempted_total{listener="l",outcome="${outcome.kind}"}`];
       const growth = await growthOf(replica, names, () => {
-        wire.cutAtCommit('after');
+        wire.cutAtCommit(cut);
         return settle(lane, outcome);
       });
-      expect(failures() - before).toBe(1);
+      expect(failures() - before.failures).toBe(again);
+      expect(asked()).toBeGreaterThan(before.asked);
       expect(growth).toEqual([0, 0, 1]);
       expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([{ status, attempt: 1 }]);
       expect(await story()).toEqual(attempts);
-    },
-  );
+    });
+  });
 
   it('is told as sent on a lost lane when another has the lane', async () => {
     const lane = await held(256);

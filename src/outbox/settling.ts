@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import { isDatabaseAway } from '../database/faults.ts';
-import type { Transaction } from '../database/transaction.ts';
 import { LaneMetrics } from '../lanes/lane-metrics.ts';
 import type { HoldRequest } from '../lanes/lane-queue.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
@@ -90,38 +89,30 @@ export class Settling {
     if (await this.written(unwritten)) return [...unwritten];
     for (const items of byHeld([...unwritten])) {
       const own = new Set(items);
-      if (!(await this.written(own, true))) this.giveUp(items[0]!.held);
+      if (!(await this.written(own))) this.giveUp(items[0]!.held);
       for (const item of items) if (!own.has(item)) unwritten.delete(item);
     }
     return [...unwritten];
   }
 
-  /**
-   * Leaves what cannot be written because its lane is lost. False: it fails again and again, and not because the database is
-   * away. `tried`: it may have been written, and the answer to COMMIT was lost.
-   */
-  private async written(group: Set<Item>, tried = false): Promise<boolean> {
-    let again = tried;
+  /** Leaves what cannot be written because its lane is lost. False: it fails again and again, and not because the database is away. */
+  private async written(group: Set<Item>): Promise<boolean> {
     for (let failures = 0; failures < MOST_FAILURES; ) {
       const items = [...group].filter(({ held }) => !held.lost);
       if (items.length === 0) return true;
       try {
-        const gone = await this.write(items);
-        const done = gone.length === 0 ? items : again ? await this.writtenBefore(items, gone) : [];
-        for (const item of done) group.delete(item);
-        const lost = gone.filter((held) => !done.some((item) => item.held === held));
+        const lost = await this.write(items);
         if (lost.length > 0) {
           this.laneMetrics.fencedWrite('outbox');
           this.lanes.lose(lost);
-        }
+        } else for (const item of items) group.delete(item);
       } catch (error) {
-        again = true;
         if (!isDatabaseAway(error)) failures += 1;
         this.log.warn(
           { event: 'outbox.settle-failed', results: items.length, failures, error },
           'results are written again',
         );
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        await rest();
       }
     }
     return false;
@@ -133,9 +124,11 @@ export class Settling {
     const released = items.filter((item) => item.kind === 'end' && item.release).map(({ held }) => held);
     const settlement = settlementOf(results);
     for (const held of released) held.ending = true;
+    let id: string | undefined;
     try {
       await this.database.transaction(async (tx) => {
-        const [, lost] = await Promise.all([
+        const [own, , lost] = await Promise.all([
+          tx.id(),
           this.store.plan(tx),
           // Also those that are only released: locked later, they would be locked out of order.
           this.lanes.fence([...new Set([...results.map(({ held }) => held), ...released])], tx),
@@ -145,29 +138,31 @@ export class Settling {
           this.store.putBack(settlement.putBack, tx),
           this.store.untouched(settlement.untouched, tx),
           this.queue.lanes.hold(settlement.holds, tx),
-          this.lanes.release(released, tx as Pick<Transaction, 'execute'>),
+          this.lanes.release(released, tx),
         ]);
         if (lost.length > 0) throw new LanesLost(lost);
+        id = own;
       });
     } catch (error) {
       if (error instanceof LanesLost) return error.lanes;
-      throw error;
+      // The answer to COMMIT may be lost, and nothing else of it.
+      if (id === undefined || !(await this.wasCommitted(id))) throw error;
     }
     this.tell(results, settlement);
     return [];
   }
 
-  /** Lanes that are gone because we released them ourselves: what was sent on them is in the record as we wrote it. */
-  private async writtenBefore(items: readonly Item[], gone: readonly HeldLane[]): Promise<Item[]> {
-    const ofGone = byHeld(items.filter(({ held }) => held.ending && gone.includes(held)));
-    const tries = ofGone.flat().filter((item) => item.kind === 'tried');
-    const recorded = tries.length > 0 ? await this.store.recorded(tries.map(lostTry)) : new Set<number>();
-    const before = ofGone
-      .filter((own) => own.every((item) => item.kind !== 'tried' || recorded.has(item.delivery.position)))
-      .flat();
-    const results = before.filter((item) => item.kind !== 'end');
-    this.tell(results, settlementOf(results));
-    return before;
+  private async wasCommitted(id: string): Promise<boolean> {
+    for (;;) {
+      try {
+        const status = await this.database.transactionStatus(id);
+        // The server has not noticed yet that its client is gone.
+        if (status !== 'in progress') return status === 'committed';
+      } catch (error) {
+        if (!isDatabaseAway(error)) return false;
+      }
+      await rest();
+    }
   }
 
   private tell(results: readonly Result[], { holds }: Settlement): void {
@@ -201,6 +196,10 @@ export class Settling {
       'what came of its deliveries cannot be written; they are sent again when its lease has ended',
     );
   }
+}
+
+function rest(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, RETRY_MS));
 }
 
 function lostTry({ delivery, answer }: Tried): Try {

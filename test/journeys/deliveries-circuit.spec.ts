@@ -166,8 +166,7 @@ describe('E12 the circuit breaker of a listener', () => {
       await stage.post({ type: 'later/x', key: 'a' });
       await until(() => gateOf('later'));
       await slow.app.nest.get(Listeners).refresh();
-      const number = await stage.numberOf('later');
-      await until(() => slow.app.nest.get(Gates).isClosed(number));
+      await slow.app.nest.get(Gates).beginAnew(await stage.numberOf('later'));
       expect(await gateOf('later')).toMatchObject({ openings: 0 });
     } finally {
       await stage.stop(slow);

@@ -81,8 +81,13 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       known = true;
     }
     this.written ||= known;
-    if (!known) this.lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
+    if (!known) this.lookEverywhere();
     (this.workers.find((worker) => worker.isResting) ?? this.workers[0]!).wake();
+  }
+
+  private lookEverywhere(): void {
+    this.lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
+    this.missed.writtenSomewhere();
   }
 
   private async pass(signal: AbortSignal, progressed: () => void): Promise<Next> {
@@ -92,7 +97,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     const quick = this.written;
     this.written = false;
     const askedAtMs = performance.now();
-    const leased = await this.missed.whileAsking(() =>
+    const leased = await this.missed.taking(() =>
       this.queue.lanes.lease({
         hint: everywhere ? undefined : [...hints],
         quick,
@@ -102,7 +107,6 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     );
     if (!leased) return this.hinted.size > 0 ? 'again' : 'idle';
     const lanes = [...leased.tenure.lanes];
-    this.missed.taken(lanes);
     // A look at all lanes ends when it has enough: those it did not come to are still to be looked at.
     if (everywhere) for (const lane of hints) if (!leased.tenure.lanes.has(lane)) this.hinted.add(lane);
     try {
