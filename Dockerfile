@@ -36,8 +36,9 @@ EXPOSE 3000
 # Liveness, not readiness: a container is not restarted because its database is away.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.PORT || 3000) + '/livez').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-# Exec form: node is the process that gets SIGTERM, and it drains.
-CMD ["node", "dist/src/main.js"]
+# Exec form: node is the process that gets SIGTERM, and it drains. What waits for a commit outlives a small young generation
+# and is copied again and again; with 64 MiB a post costs a sixth less (docs/decisions/0011).
+CMD ["node", "--max-semi-space-size=64", "dist/src/main.js"]
 
 # Last, so that a new commit does not rebuild the layers above.
 ARG VERSION=0.0.0-local

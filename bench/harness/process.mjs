@@ -13,6 +13,9 @@ export function nodeFor(need) {
   return need === 'newer' ? (NEWER_NODE ?? process.execPath) : process.execPath;
 }
 
+/** As the image and `npm start` have it; for everybody. */
+const FLAGS = ['--max-semi-space-size=64'];
+
 const running = new Set();
 
 /** Whatever happens to the runner, its children go with it; by their pid, never by name. */
@@ -29,7 +32,7 @@ export function endChildren() {
 export function runVerb(module, verb, options, { need, nodeFlags = [], onMessage = () => undefined } = {}) {
   const child = spawn(
     nodeFor(need),
-    [...nodeFlags, join(BENCH, 'harness/child.mjs'), module, verb, JSON.stringify(options)],
+    [...FLAGS, ...nodeFlags, join(BENCH, 'harness/child.mjs'), module, verb, JSON.stringify(options)],
     { cwd: BENCH, stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: process.env },
   );
   running.add(child);

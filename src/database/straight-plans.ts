@@ -6,6 +6,3 @@
 export const STRAIGHT_PLANS = `
   SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off;
   SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan`;
-
-/** For what comes after them in their transaction. */
-export const USUAL_PLANS = STRAIGHT_PLANS.replaceAll(/ = \w+/g, ' TO DEFAULT');

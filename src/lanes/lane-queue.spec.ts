@@ -181,7 +181,7 @@ describe('2. only the holder changes rows', () => {
     await post(7, 'k', 1);
     const door = await closedDoor(database);
     alter(a, 'claim', 'SELECT lane.lane FROM lane', `SELECT lane.lane FROM ${door.sql} AS door, lane`);
-    alter(a, 'claim', 'FOR NO KEY UPDATE', 'FOR NO KEY UPDATE OF lane');
+    alter(a, 'claim', 'ORDER BY lane.lane FOR NO KEY UPDATE', 'FOR NO KEY UPDATE OF lane');
     const claiming = a.queue.claim(tenure, 8);
     await door.reached();
     alter(

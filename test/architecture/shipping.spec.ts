@@ -70,8 +70,8 @@ describe('the Dockerfile', () => {
 
   it('starts node itself, on a file the build makes', () => {
     const command = JSON.parse(lastOf(runtime, 'CMD'));
-    expect(command).toEqual(['node', 'dist/src/main.js']);
-    expect(sourceOf(command[1])).toBe('src/main.ts');
+    expect(command).toEqual(['node', '--max-semi-space-size=64', 'dist/src/main.js']);
+    expect(sourceOf(command[2])).toBe('src/main.ts');
     expect(texts(runtime, 'ENTRYPOINT')).toEqual([]);
   });
 

@@ -19,8 +19,6 @@ class Notes1763251300950 implements MigrationInterface {
   }
 }
 
-const SETTINGS_NOW = `SELECT string_agg(name || '=' || setting, ' ' ORDER BY name) AS text FROM pg_settings
-  WHERE name IN ('enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin', 'plan_cache_mode')`;
 /** Messages that stand still in their denormalizer until the test lets them go. */
 const standing = new Map<string, () => void>();
 
@@ -31,10 +29,6 @@ class Notes {
     const { what } = payload;
     if (what === 'stand') await new Promise<void>((resolve) => standing.set(key, resolve));
     await tx.query('INSERT INTO note VALUES ($1, $2)', [key, 'first']);
-    if (what === 'late') {
-      const [now] = await tx.query<{ text: string }>(SETTINGS_NOW);
-      await tx.query('INSERT INTO note VALUES ($1, $2)', [key, now!.text]);
-    }
     if (what === 'refuse') throw new Refuse('after a round trip');
   }
 }
@@ -73,13 +67,6 @@ const notes = async (key: string) =>
   );
 
 describe('a message alone', () => {
-  it('is written down while it is applied, and what its denormalizer sends later is planned as usual', async () => {
-    const [usual] = await database.query<{ text: string }>(SETTINGS_NOW);
-    await post('late', 'late', 'late');
-    await ended('late', 'finished');
-    expect(await notes('late')).toEqual(['first', usual!.text]);
-  });
-
   it('that is refused after a round trip leaves nothing of what was written for it', async () => {
     await post('refused', 'refused', 'refuse');
     await ended('refused', 'dead');

@@ -8,7 +8,6 @@ import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Leased } from '../../lanes/lane-queue.ts';
-import { Missed } from '../../lanes/missed.ts';
 import type { Tenure } from '../../lanes/tenure.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
@@ -20,6 +19,12 @@ import { Preparations } from './preparations.ts';
 import { SlowLanes } from './slow-lanes.ts';
 
 /**
+ * So long after a lane is released it is looked at again, unless something wakes the worker: sooner, the look would be in
+ * the way of what its message set off, the deliveries.
+ */
+const LOOK_AGAIN_MS = 10;
+
+/**
  * D2: on every replica, any number of workers, each: lease lanes, claim rows, process, claim again while there is work
  * and its slice lasts, release. A worker never overlaps itself; two workers never have the same lane.
  */
@@ -28,9 +33,8 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   private readonly workers: Loop[];
   /** One for the whole process, so that a message that kills it was alone in careful hands. */
   private readonly careful: Loop;
-  /** Lanes to look at: somebody wrote to them, or there is more in them than their last holder took. */
+  /** Lanes somebody wrote to, or that were just released and may have been written to meanwhile. */
   private hinted = new Set<number>();
-  private readonly missed = new Missed();
   /** Some of them were written to, so there is surely work. */
   private written = false;
   private lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
@@ -77,17 +81,11 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     let known = false;
     for (const lane of lanes) {
       this.hinted.add(lane);
-      this.missed.written(lane);
       known = true;
     }
     this.written ||= known;
-    if (!known) this.lookEverywhere();
+    if (!known) this.lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
     (this.workers.find((worker) => worker.isResting) ?? this.workers[0]!).wake();
-  }
-
-  private lookEverywhere(): void {
-    this.lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
-    this.missed.writtenSomewhere();
   }
 
   private async pass(signal: AbortSignal, progressed: () => void): Promise<Next> {
@@ -97,25 +95,24 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     const quick = this.written;
     this.written = false;
     const askedAtMs = performance.now();
-    const leased = await this.missed.taking(() =>
-      this.queue.lanes.lease({
-        hint: everywhere ? undefined : [...hints],
-        quick,
-        mostLanes: this.breadth.lanes,
-        mostRows: this.settings.inboxBatchMessages,
-      }),
-    );
+    const mostLanes = this.breadth.lanes;
+    const leased = await this.queue.lanes.lease({
+      hint: everywhere ? undefined : [...hints],
+      quick,
+      mostLanes,
+      mostRows: this.settings.inboxBatchMessages,
+    });
     if (!leased) return this.hinted.size > 0 ? 'again' : 'idle';
-    const lanes = [...leased.tenure.lanes];
+    const { tenure } = leased;
+    const lanes = [...tenure.lanes];
     // A look at all lanes ends when it has enough: those it did not come to are still to be looked at.
-    if (everywhere) for (const lane of hints) if (!leased.tenure.lanes.has(lane)) this.hinted.add(lane);
-    try {
-      await this.orAbandon(leased.tenure, () => this.work(leased, askedAtMs, signal, progressed));
-    } finally {
-      const missed = this.missed.released(lanes);
-      for (const lane of leased.tenure.more ? lanes : missed) this.hinted.add(lane);
-    }
-    return everywhere || this.hinted.size > 0 ? 'again' : 'idle';
+    if (everywhere) for (const lane of hints) if (!tenure.lanes.has(lane)) this.hinted.add(lane);
+    if (everywhere && lanes.length >= mostLanes) this.lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
+    await this.orAbandon(tenure, () => this.work(leased, askedAtMs, signal, progressed));
+    const again = everywhere || tenure.more || this.hinted.size > 0;
+    // There may be more by now, and others saw the lanes as taken.
+    for (const lane of lanes) this.hinted.add(lane);
+    return again ? 'again' : { afterMs: LOOK_AGAIN_MS };
   }
 
   /** Lanes written to, if they are few; but every so often all of them, for what nobody announced. */

@@ -41,11 +41,6 @@ interface Course extends Batch {
 }
 
 const CONFLICT_RETRIES = 3;
-/**
- * So few are written down while they are applied, in the same round trip. Of more, one that is refused would cost the
- * others what was written for them.
- */
-const FEW = 16;
 
 /** A claim beyond the last attempt: it was not tried again, so it is not charged again. */
 class ReplicaDied extends Refuse {}
@@ -199,27 +194,22 @@ export class InboxProcessor {
     return this.database.transaction(async (tx) => {
       const fenced = this.queue.lanes.fence(tenure, lanesOf(rows), tx);
       const readModelTx = new ReadModelTx(tx);
-      const applied = this.effects.apply(rows, readModelTx, prepared);
-      // What they say is met below; an effect that failed without the lane says nothing.
-      for (const early of [fenced, applied]) early.catch(() => undefined);
-      if (rows.length > FEW) await this.met(fenced, applied);
-      const written = Promise.all([
+      // What the fence says is met below, or here when an effect failed: without the lane that says nothing.
+      fenced.catch(() => undefined);
+      await this.effects.apply(rows, readModelTx, prepared).catch(async (error) => {
+        await fenced;
+        throw error;
+      });
+      const [, outboxLanes] = await Promise.all([
+        fenced,
         this.fanOut.write(rows, tx),
+        readModelTx.storeSent(this.ingest),
         this.settle.finish(rows, tx),
         this.queue.lanes.releaseIn(tx, tenure, released),
       ]);
-      written.catch(() => undefined);
-      await this.met(fenced, applied);
-      const [[outboxLanes]] = await Promise.all([written, readModelTx.storeSent(this.ingest)]);
       const { sent } = readModelTx;
       return { sent: sent.length, inbox: new Set(sent.map(({ lane }) => lane)), outbox: outboxLanes };
     });
-  }
-
-  /** An effect that failed without the lane says nothing: the fence comes first. */
-  private async met(fenced: Promise<void>, applied: Promise<void>): Promise<void> {
-    await fenced;
-    await applied;
   }
 
   /** Answers whether the key waits now: then those behind it are put back too, uncharged. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
-import { STRAIGHT_PLANS, USUAL_PLANS } from '../../database/straight-plans.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { GUARDS } from '../../lanes/guards.ts';
 import { byKey } from './by-key.ts';
@@ -46,8 +46,6 @@ export class SettleStore {
         rows[0]!.attempt,
       ]),
     );
-    // Statements of denormalizers may follow.
-    void tx.query(USUAL_PLANS);
     await expectRows(Promise.all(counts).then(sum), messages.length);
   }
 
