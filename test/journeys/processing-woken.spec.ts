@@ -3,7 +3,6 @@ import { Injectable, Module } from '@nestjs/common';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
-import { Refuse } from '../../src/contract/outcomes.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -29,7 +28,6 @@ class Notes {
     const { what } = payload;
     if (what === 'stand') await new Promise<void>((resolve) => standing.set(key, resolve));
     await tx.query('INSERT INTO note VALUES ($1, $2)', [key, 'first']);
-    if (what === 'refuse') throw new Refuse('after a round trip');
   }
 }
 
@@ -61,21 +59,8 @@ const post = (id: string, key: string, what: string) =>
   replica.call('POST', '/v1/messages', { body: { id, key, type: 'note', payload: { what } } });
 const ended = (id: string, status: string) =>
   until(async () => (await replica.call('GET', `/v1/messages/${id}`)).body.status === status);
-const notes = async (key: string) =>
-  (await database.query<{ text: string }>('SELECT text FROM note WHERE key = $1', [key])).map(
-    ({ text }) => text,
-  );
-
-describe('a message alone', () => {
-  it('that is refused after a round trip leaves nothing of what was written for it', async () => {
-    await post('refused', 'refused', 'refuse');
-    await ended('refused', 'dead');
-    expect(await notes('refused')).toEqual([]);
-    const { body } = await replica.call('GET', '/v1/messages/refused');
-    expect(body).toMatchObject({ status: 'dead', deliveries: [] });
-  });
-
-  it('releases its lane with the transaction that finishes it', async () => {
+describe('with nobody looking for work', () => {
+  it('a message releases its lane with the transaction that finishes it', async () => {
     await post('released', 'released', 'note');
     await ended('released', 'finished');
     await until(async () => {
@@ -89,7 +74,7 @@ describe('a message alone', () => {
     });
   });
 
-  it('that comes while its lane is at work is handled right after, though nobody looks for it', async () => {
+  it('a message that comes while its lane is at work is handled right after', async () => {
     await post('stands', 'busy', 'stand');
     await until(() => standing.has('busy'));
     await post('waits', 'busy', 'note');
@@ -97,7 +82,26 @@ describe('a message alone', () => {
     await ended('waits', 'finished');
   });
 
-  it('so is a delivery', async () => {
+  it('a replica that starts goes through all lanes, however few it takes at a time', async () => {
+    await database.query(
+      `INSERT INTO inbox (id, source, type, key, lane, payload)
+       SELECT 'found-' || n, 'urn:test', 'note', 'found-' || n, n, '{"what": "note"}' FROM generate_series(1, 9) AS n`,
+    );
+    const few = { ...WOKEN_ONLY, INBOX_BATCH_LANES: '1', INBOX_WORKERS: '1' };
+    const starting = await startApp(database, few, [NOTES]);
+    try {
+      await until(async () => {
+        const [left] = await database.query<{ n: string }>(
+          `SELECT count(*) AS n FROM inbox WHERE id LIKE 'found-%' AND status <> 'finished'`,
+        );
+        return Number(left!.n) === 0;
+      });
+    } finally {
+      await starting.close();
+    }
+  });
+
+  it('so is a delivery that comes while its lane is at work', async () => {
     const receiver = await startReceiver();
     try {
       let answerFirst: () => void = () => undefined;
