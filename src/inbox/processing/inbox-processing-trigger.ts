@@ -168,6 +168,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     const leased = await this.queue.lanes.leaseSuspect();
     if (!leased) return 'idle';
     const { tenure } = leased;
+    const lanes = [...tenure.lanes];
     await this.orAbandon(tenure, async () => {
       let rows = leased.rows;
       let suspects = true;
@@ -180,6 +181,8 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       }
       await this.queue.lanes.release(tenure);
     });
+    // The rest of the lane is for those who are in a hurry.
+    this.wake(lanes);
     return 'again';
   }
 
