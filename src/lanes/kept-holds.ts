@@ -54,7 +54,7 @@ export async function putBehindHolds(
   await Promise.all([
     half && tx.execute(KEEP, [stage, lane, half.key, name, note, passesDeadLetters]),
     // Before they are let go: after, it would end the hold of one that died meanwhile.
-    tx.execute(SET_DUE, [stage, lane, due.map(({ key }) => key), note, passesDeadLetters]),
+    tx.execute(SET_DUE, [stage, lane, due.map(({ key }) => key), name, note, passesDeadLetters]),
     tx.execute(LET_GO, [stage, lane, whole.map(({ key }) => key), name]),
   ]);
 }
