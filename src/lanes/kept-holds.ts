@@ -44,26 +44,33 @@ export async function isHalfWay(
 /** In a locked lane: what was put back goes on before whatever waits behind it, as soon as nothing of its key is left. */
 export async function putBehindHolds(
   tx: Transaction,
-  { stage, lane }: Place,
+  place: Place,
   keys: readonly ChangedKey[],
   { name, note, passesDeadLetters }: Keeper,
 ): Promise<void> {
-  const half = keys.find(({ halfWay }) => halfWay);
-  const whole = keys.filter(({ halfWay }) => !halfWay);
-  const due = whole.filter(({ changed }) => changed > 0);
+  const { stage, lane } = place;
+  const halfWay = keys.find((key) => key.halfWay);
+  const whole = wholeOnes(keys);
+  const due = wholeOnes(keys.filter(({ changed }) => changed > 0));
   await Promise.all([
-    half && tx.execute(KEEP, [stage, lane, half.key, name, note, passesDeadLetters]),
+    halfWay && tx.execute(KEEP, [stage, lane, halfWay.key, name, note, passesDeadLetters]),
     // Before they are let go: after, it would end the hold of one that died meanwhile.
-    tx.execute(SET_DUE, [stage, lane, due.map(({ key }) => key), name, note, passesDeadLetters]),
-    tx.execute(LET_GO, [stage, lane, whole.map(({ key }) => key), name]),
+    tx.execute(SET_DUE, [stage, lane, due, name, note, passesDeadLetters]),
+    tx.execute(LET_GO, [stage, lane, whole, name]),
+    endDeadLetterHolds(tx, place, whole),
   ]);
 }
 
-/** Of keys whose dead letters were dealt with. */
+/** Of keys whose dead letters were dealt with; one that is kept ends when it is let go. */
 export async function endDeadLetterHolds(
   tx: Transaction,
   { stage, lane }: Place,
   keys: readonly string[],
 ): Promise<void> {
   await tx.execute(END_OF_DEAD_LETTER(stage), [stage, lane, keys]);
+}
+
+/** Nothing of them is left. */
+export function wholeOnes(keys: readonly ChangedKey[]): string[] {
+  return keys.filter(({ halfWay }) => !halfWay).map(({ key }) => key);
 }

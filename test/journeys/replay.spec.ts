@@ -185,7 +185,8 @@ describe('replay', () => {
   });
 
   describe('of a key that dead letters of it are revived of at the same time', () => {
-    const half = ['replay', 'ruling'] as const;
+    const BOTH = ['replay', 'ruling'] as const;
+    type Which = (typeof BOTH)[number];
     const NUMBERS = Array.from({ length: 1_200 }, (_, n) => n + 1);
     const FAILS = {
       replay: `OLD.sequence = 1101 AND OLD.status = 'finished'`,
@@ -208,7 +209,7 @@ describe('replay', () => {
       return receiver;
     }
 
-    async function start(which: (typeof half)[number], listener: string): Promise<{ location: string }> {
+    async function start(which: Which, listener: string): Promise<{ location: string }> {
       if (which === 'replay') return replay(listener, { types: [`${listener}/odd`] });
       const filter = { listener, type: `${listener}/even` };
       return (await stage.call('POST', '/v1/dead-letters/revive', { filter })).body;
@@ -222,14 +223,13 @@ describe('replay', () => {
       await stage.delivery(passing, 'finished');
     }
 
-    const fail = (which: (typeof half)[number]) =>
+    const fail = (which: Which) =>
       stage.database.query(`
         CREATE FUNCTION refuse_${which}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
         CREATE TRIGGER refuse_${which} BEFORE UPDATE ON outbox FOR EACH ROW
           WHEN (${FAILS[which]}) EXECUTE FUNCTION refuse_${which}()`);
-    const mend = (which: (typeof half)[number]) =>
-      stage.database.query(`DROP FUNCTION IF EXISTS refuse_${which} CASCADE`);
-    afterEach(() => Promise.all(half.map(mend)));
+    const mend = (which: Which) => stage.database.query(`DROP FUNCTION IF EXISTS refuse_${which} CASCADE`);
+    afterEach(() => Promise.all(BOTH.map(mend)));
 
     it.each([
       ['replay', 'ruling', 'ruling'],
@@ -241,7 +241,7 @@ describe('replay', () => {
       const listener = order.join('-');
       const receiver = await oddAndEven(listener);
       const held = heldOf(listener);
-      for (const which of half) await fail(which);
+      for (const which of BOTH) await fail(which);
       const one = await start(earlier, listener);
       await held(500);
       const other = await start(later, listener);
@@ -252,7 +252,7 @@ describe('replay', () => {
       await held(1_101);
       await passes(listener, 'b');
       expect(data(receiver)).toEqual(['b']);
-      for (const which of half) await mend(which);
+      for (const which of BOTH) await mend(which);
       await Promise.all([finished(one), finished(other)]);
       await stage.delivery(live, 'finished');
       expect(data(receiver)).toEqual(['b', ...NUMBERS, 'live']);
@@ -290,6 +290,42 @@ describe('replay', () => {
       expect(data(receiver)).toEqual(['b', ...NUMBERS.filter((n) => n % 2 === 0), 'again', 'live']);
       await stage.delivery(bad, 'dead');
     });
+
+    it.each(['before', 'after'])(
+      'waits for one that died meanwhile and was revived %s it was through',
+      async (when) => {
+        const receiver = await oddAndEven(when, { onDead: 'hold', terminalStatuses: [400] });
+        const refuse: (() => void)[] = [];
+        receiver.answering = (received, response, count) =>
+          void refuse.push(() => status(400)(received, response, count));
+        const [doomed] = await stage.post({ type: `${when}/late`, key: 'a', payload: 'late' });
+        await until(() => refuse.length === 1);
+        await fail('replay');
+        const held = heldOf(when);
+        const odd = await start('replay', when);
+        await held(500);
+        receiver.answering = ok;
+        refuse[0]!();
+        await stage.delivery(doomed, 'dead');
+        const filter = { listener: when, type: `${when}/late` };
+        const revive = () => stage.call('POST', '/v1/dead-letters/revive', { filter });
+        if (when === 'before') {
+          await revive();
+          await held(501);
+        }
+        await mend('replay');
+        if (when === 'after') {
+          await held(600);
+          await passes(when, 'b');
+          expect(data(receiver)).toEqual(['late', 'b']);
+          await revive();
+        }
+        await finished(odd);
+        await stage.delivery(doomed, 'finished');
+        const sentOfA = data(receiver).filter((name) => name !== 'b');
+        expect(sentOfA).toEqual(['late', ...NUMBERS.filter((n) => n % 2 === 1), 'late']);
+      },
+    );
   });
 
   it('of a listener that is paused, or deleted, waits with it and is done when it is back', async () => {

@@ -12,6 +12,7 @@ import {
   lockLane,
   type Place,
   putBehindHolds,
+  wholeOnes,
 } from '../../lanes/kept-holds.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter } from './dead-letter-filter.ts';
@@ -128,15 +129,8 @@ export class RulingStore {
     await Promise.all([tx.query(STRAIGHT_PLANS), lockLane(tx, place)]);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
     const keys = await tx.query<ChangedKey>(applyRuling(stage, kind), [ruling, lane, mostItems]);
-    const whole = keys.filter(({ halfWay }) => !halfWay);
-    await Promise.all([
-      kind === 'revive' && putBehindHolds(tx, place, keys, keeperOf(ruling)),
-      endDeadLetterHolds(
-        tx,
-        place,
-        whole.map(({ key }) => key),
-      ),
-    ]);
+    if (kind === 'revive') await putBehindHolds(tx, place, keys, keeperOf(ruling));
+    else await endDeadLetterHolds(tx, place, wholeOnes(keys));
     return keys.reduce((sum, { changed }) => sum + changed, 0);
   }
 }
