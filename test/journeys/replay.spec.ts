@@ -184,6 +184,150 @@ describe('replay', () => {
     expect(JSON.parse(failed!)).toMatchObject({ event: 'listener.replay-failed', retryInMs: 1_000 });
   });
 
+  describe('of a key that dead letters of it are revived of at the same time', () => {
+    const BOTH = ['replay', 'ruling'] as const;
+    type Which = (typeof BOTH)[number];
+    const NUMBERS = Array.from({ length: 1_200 }, (_, n) => n + 1);
+    const FAILS = {
+      replay: `OLD.sequence = 1101 AND OLD.status = 'finished'`,
+      ruling: `OLD.sequence = 1102 AND OLD.status = 'dead'`,
+    };
+
+    /** The odd ones of key a are to be replayed, the even ones are dead letters. */
+    async function oddAndEven(listener: string, definition: Record<string, unknown> = {}): Promise<Receiver> {
+      const receiver = await stage.listen(listener, { lanes: 1, ...definition });
+      const type = (n: number) => `${listener}/${n % 2 ? 'odd' : 'even'}`;
+      for (const part of [NUMBERS.slice(0, 600), NUMBERS.slice(600)])
+        await stage.post(...part.map((n) => ({ type: type(n), key: 'a', payload: n })));
+      await until(async () => (await stage.counts(listener)).finished === NUMBERS.length);
+      receiver.received.splice(0);
+      await stage.database.query(
+        `UPDATE outbox SET status = 'dead', lapsed_at = now(), error = 'refused'
+         FROM listener WHERE listener.number = outbox.listener AND listener.name = $1 AND outbox.sequence % 2 = 0`,
+        [listener],
+      );
+      return receiver;
+    }
+
+    async function start(which: Which, listener: string): Promise<{ location: string }> {
+      if (which === 'replay') return replay(listener, { types: [`${listener}/odd`] });
+      const filter = { listener, type: `${listener}/even` };
+      return (await stage.call('POST', '/v1/dead-letters/revive', { filter })).body;
+    }
+
+    const heldOf = (listener: string) => (count: number) =>
+      until(async () => (await stage.counts(listener)).held === count);
+    /** Sent, so that the lane was looked at. */
+    async function passes(listener: string, key: string, payload = key): Promise<void> {
+      const [passing] = await stage.post({ type: `${listener}/${payload}`, key, payload });
+      await stage.delivery(passing, 'finished');
+    }
+
+    const fail = (which: Which) =>
+      stage.database.query(`
+        CREATE FUNCTION refuse_${which}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+        CREATE TRIGGER refuse_${which} BEFORE UPDATE ON outbox FOR EACH ROW
+          WHEN (${FAILS[which]}) EXECUTE FUNCTION refuse_${which}()`);
+    const mend = (which: Which) => stage.database.query(`DROP FUNCTION IF EXISTS refuse_${which} CASCADE`);
+    afterEach(() => Promise.all(BOTH.map(mend)));
+
+    it.each([
+      ['replay', 'ruling', 'ruling'],
+      ['ruling', 'replay', 'replay'],
+      ['replay', 'ruling', 'replay'],
+      ['ruling', 'replay', 'ruling'],
+    ] as const)('sends all before live ones: %s, %s half way, %s through first', async (...order) => {
+      const [earlier, later, through] = order;
+      const listener = order.join('-');
+      const receiver = await oddAndEven(listener);
+      const held = heldOf(listener);
+      for (const which of BOTH) await fail(which);
+      const one = await start(earlier, listener);
+      await held(500);
+      const other = await start(later, listener);
+      await held(1_000);
+      const [live] = await stage.post({ type: `${listener}/live`, key: 'a', payload: 'live' });
+      await stage.delivery(live, 'held');
+      await mend(through);
+      await held(1_101);
+      await passes(listener, 'b');
+      expect(data(receiver)).toEqual(['b']);
+      for (const which of BOTH) await mend(which);
+      await Promise.all([finished(one), finished(other)]);
+      await stage.delivery(live, 'finished');
+      expect(data(receiver)).toEqual(['b', ...NUMBERS, 'live']);
+    });
+
+    it('lets a key that waits behind its dead letter go on, when the ruling is through with it', async () => {
+      const receiver = await oddAndEven('behind');
+      await passes('behind', 'a', 'again');
+      receiver.received.splice(0);
+      const [bad] = await stage.post({ type: 'behind/bad', key: 'a', payload: 'bad' });
+      await stage.delivery(bad, 'finished');
+      await stage.database.query(`
+        UPDATE outbox SET status = 'dead', lapsed_at = now() FROM inbox
+        WHERE inbox.position = outbox.message AND inbox.type = 'behind/bad'`);
+      await stage.database.query(
+        `INSERT INTO hold (queue, lane, key, until, reason, set_at)
+         SELECT DISTINCT 'outbox', lane, key, 'infinity'::timestamptz, 'dead-letter', now() - interval '1 hour'
+         FROM outbox WHERE listener = $1`,
+        [await stage.numberOf('behind')],
+      );
+      receiver.received.splice(0);
+      await fail('ruling');
+      const held = heldOf('behind');
+      const ruling = await start('ruling', 'behind');
+      await held(500);
+      const again = await replay('behind', { types: ['behind/again'] });
+      await held(501);
+      const [live] = await stage.post({ type: 'behind/live', key: 'a', payload: 'live' });
+      await held(502);
+      await passes('behind', 'b');
+      expect(data(receiver)).toEqual(['b']);
+      await mend('ruling');
+      await Promise.all([finished(ruling), finished(again)]);
+      await stage.delivery(live, 'finished');
+      expect(data(receiver)).toEqual(['b', ...NUMBERS.filter((n) => n % 2 === 0), 'again', 'live']);
+      await stage.delivery(bad, 'dead');
+    });
+
+    it.each(['before', 'after'])(
+      'waits for one that died meanwhile and was revived %s it was through',
+      async (when) => {
+        const receiver = await oddAndEven(when, { onDead: 'hold', terminalStatuses: [400] });
+        const refuse: (() => void)[] = [];
+        receiver.answering = (received, response, count) =>
+          void refuse.push(() => status(400)(received, response, count));
+        const [doomed] = await stage.post({ type: `${when}/late`, key: 'a', payload: 'late' });
+        await until(() => refuse.length === 1);
+        await fail('replay');
+        const held = heldOf(when);
+        const odd = await start('replay', when);
+        await held(500);
+        receiver.answering = ok;
+        refuse[0]!();
+        await stage.delivery(doomed, 'dead');
+        const filter = { listener: when, type: `${when}/late` };
+        const revive = () => stage.call('POST', '/v1/dead-letters/revive', { filter });
+        if (when === 'before') {
+          await revive();
+          await held(501);
+        }
+        await mend('replay');
+        if (when === 'after') {
+          await held(600);
+          await passes(when, 'b');
+          expect(data(receiver)).toEqual(['late', 'b']);
+          await revive();
+        }
+        await finished(odd);
+        await stage.delivery(doomed, 'finished');
+        const sentOfA = data(receiver).filter((name) => name !== 'b');
+        expect(sentOfA).toEqual(['late', ...NUMBERS.filter((n) => n % 2 === 1), 'late']);
+      },
+    );
+  });
+
   it('of a listener that is paused, or deleted, waits with it and is done when it is back', async () => {
     const receiver = await sent('resting', 'a1 a2 b1');
     await stage.call('POST', '/v1/listeners/resting/pause');

@@ -4,20 +4,24 @@ import { Reads } from '../../database/reads.ts';
 import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
+import {
+  type ChangedKey,
+  isHalfWay,
+  type Keeper,
+  lockLane,
+  type Place,
+  putBehindHolds,
+} from '../../lanes/kept-holds.ts';
 import type { Listener } from '../../listeners/listener.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
 import {
   IN_FLIGHT,
   INSERT_REPLAY,
-  KEEP_HOLD,
-  LET_GO,
-  LOCK_LANE,
   MARK_DONE,
   MATCH_DELIVERIES,
-  NEXT_LANE,
+  NEXT_KEY,
   PROGRESS,
   REOPEN,
-  SET_DUE,
   SET_MATCHED,
   TAKE_REPLAY,
   UNFINISHED,
@@ -50,13 +54,6 @@ export interface ReplayProgress {
 export type Step =
   | { readonly kind: 'reopened'; readonly lane: number; readonly deliveries: number }
   | { readonly kind: 'full' | 'done' };
-
-interface ReopenedKey {
-  readonly key: string;
-  readonly reopened: number;
-  /** Some of it is left. */
-  readonly begun: boolean;
-}
 
 @Injectable()
 export class ReplayStore {
@@ -99,36 +96,31 @@ export class ReplayStore {
     return this.database.transaction(async (tx) => {
       const taken = await tx.query(TAKE_REPLAY, [replay]);
       if (taken.length === 0) return undefined;
-      const [next] = await tx.query<{ lane: number; begun: boolean }>(NEXT_LANE, [replay, nameOf(replay)]);
+      const [next] = await tx.query<Place & { key: string }>(NEXT_KEY, [replay]);
       if (!next) {
         await tx.execute(MARK_DONE, [replay]);
         return { kind: 'done' };
       }
-      const [count] = await tx.query<{ waiting: number }>(IN_FLIGHT, [replay, mostInFlight]);
-      if (count!.waiting >= mostInFlight && !next.begun) return { kind: 'full' };
-      return this.reopen(replay, next.lane, mostDeliveries, tx);
+      const [[count], halfWay] = await Promise.all([
+        tx.query<{ waiting: number }>(IN_FLIGHT, [replay, mostInFlight]),
+        isHalfWay(tx, next, next.key, keeperOf(replay)),
+      ]);
+      if (count!.waiting >= mostInFlight && !halfWay) return { kind: 'full' };
+      return this.reopen(replay, next, mostDeliveries, tx);
     });
   }
 
-  private async reopen(replay: number, lane: number, mostDeliveries: number, tx: Transaction): Promise<Step> {
-    await Promise.all([tx.query(STRAIGHT_PLANS), tx.query(LOCK_LANE, [lane])]);
+  private async reopen(replay: number, place: Place, mostDeliveries: number, tx: Transaction): Promise<Step> {
+    const { lane } = place;
+    await Promise.all([tx.query(STRAIGHT_PLANS), lockLane(tx, place)]);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
-    const keys = await tx.query<ReopenedKey>(REOPEN, [replay, lane, mostDeliveries]);
-    const by = nameOf(replay);
-    const half = keys.find(({ begun }) => begun);
-    const whole = keys.filter(({ begun }) => !begun);
-    const due = whole.filter(({ reopened }) => reopened > 0);
-    await Promise.all([
-      half && tx.execute(KEEP_HOLD, [lane, half.key, by]),
-      // Before they are let go: after, it would end the hold of one that died meanwhile.
-      tx.execute(SET_DUE, [lane, due.map(({ key }) => key), by]),
-      tx.execute(LET_GO, [lane, whole.map(({ key }) => key), by]),
-    ]);
-    return { kind: 'reopened', lane, deliveries: keys.reduce((sum, { reopened }) => sum + reopened, 0) };
+    const keys = await tx.query<ChangedKey>(REOPEN, [replay, lane, mostDeliveries]);
+    await putBehindHolds(tx, place, keys, keeperOf(replay));
+    return { kind: 'reopened', lane, deliveries: keys.reduce((sum, { changed }) => sum + changed, 0) };
   }
 }
 
-/** As the keeper of a hold. */
-function nameOf(replay: number): string {
-  return `replay ${replay}`;
+/** A dead letter is passed: it is what is sent again. */
+function keeperOf(replay: number): Keeper {
+  return { name: `replay ${replay}`, note: `replay ${replay}`, passesDeadLetters: true };
 }

@@ -33,22 +33,10 @@ export const IN_FLIGHT = `
   SELECT count(*)::int AS waiting FROM (
     SELECT FROM outbox WHERE replay = $1 AND settled_at IS NULL LIMIT $2) AS on_its_way`;
 
-/**
- * replay.next — the first lane with something to reopen, and whether its first key is half way: what was reopened of it
- * waits for the rest. $1 replay, $2 its name as the keeper of a hold
- */
-export const NEXT_LANE = `
-  SELECT next.lane, EXISTS (
-           SELECT FROM hold
-           WHERE hold.queue = 'outbox' AND hold.lane = next.lane AND hold.key = next.key AND hold.kept_by = $2) AS begun
-  FROM (SELECT lane, key FROM replay_delivery
-        WHERE replay = $1 AND reopened_at IS NULL ORDER BY replay, lane, key, position LIMIT 1) AS next`;
-
-/**
- * replay.lock — nobody claims, settles or clears holds in the lane until we are done, so that a hold is not cleared away in
- * the moment something is put behind it. One lane at a time, so that nobody waits in a circle. $1 lane
- */
-export const LOCK_LANE = `SELECT FROM lane WHERE queue = 'outbox' AND lane = $1 FOR NO KEY UPDATE`;
+/** replay.next — the first key with something to reopen, and where. $1 replay */
+export const NEXT_KEY = `
+  SELECT 'outbox' AS stage, lane, key FROM replay_delivery
+  WHERE replay = $1 AND reopened_at IS NULL ORDER BY replay, lane, key, position LIMIT 1`;
 
 /**
  * replay.reopen — the next deliveries of a lane wait again, key by key, each in order. That they were sent before is on
@@ -77,44 +65,11 @@ export const REOPEN = `
     WHERE position = ANY (ARRAY(SELECT position FROM item WHERE status IS NOT NULL))
       AND settled_at IS NOT NULL AND status <> 'discarded'
   )
-  SELECT of_key.key, of_key.reopened, EXISTS (
+  SELECT of_key.key, of_key.changed, EXISTS (
            SELECT FROM replay_delivery AS rest
            WHERE rest.replay = $1 AND rest.lane = $2 AND rest.key = of_key.key AND rest.position > of_key.last
-             AND rest.reopened_at IS NULL) AS begun
-  FROM (SELECT key, count(status)::int AS reopened, max(position) AS last FROM item GROUP BY key) AS of_key`;
-
-/**
- * replay.keep — a key that is half way waits, whatever held it, until the rest of it is reopened, too: live deliveries would
- * come before the rest. One that waited behind its dead letter goes on then: that is what is sent again.
- * $1 lane, $2 key, $3 replay
- */
-export const KEEP_HOLD = `
-  INSERT INTO hold (queue, lane, key, until, reason, note, kept_by, then_until)
-  VALUES ('outbox', $1, $2, 'infinity', 'operator', $3, $3, clock_timestamp())
-  ON CONFLICT (queue, lane, key) DO UPDATE
-  SET until = 'infinity', kept_by = EXCLUDED.kept_by,
-      then_until = CASE WHEN hold.reason = 'dead-letter' THEN EXCLUDED.then_until
-                        WHEN hold.until = 'infinity' THEN hold.then_until ELSE hold.until END,
-      reason = CASE WHEN hold.reason = 'dead-letter' THEN EXCLUDED.reason ELSE hold.reason END
-  WHERE hold.kept_by IS DISTINCT FROM EXCLUDED.kept_by`;
-
-/** replay.letGo — of holds that we kept; that of one that died meanwhile stays its own. $1 lane, $2 keys, $3 replay */
-export const LET_GO = `
-  UPDATE hold
-  SET kept_by = NULL, then_until = CASE WHEN reason = 'dead-letter' THEN then_until END,
-      until = CASE WHEN reason = 'dead-letter' THEN until ELSE COALESCE(then_until, 'infinity') END
-  WHERE queue = 'outbox' AND lane = $1 AND key = ANY ($2::text[]) AND kept_by = $3`;
-
-/**
- * replay.due — reopened ones stand behind a hold that is due: the holder of the lane takes them oldest first, and live
- * deliveries of the key wait behind them. A key that waits behind its dead letter goes on, unless a ruling is half way
- * through it. $1 lane, $2 keys, $3 replay
- */
-export const SET_DUE = `
-  INSERT INTO hold (queue, lane, key, until, reason, note)
-  SELECT 'outbox', $1, key, clock_timestamp(), 'operator', $3 FROM unnest($2::text[]) AS key
-  ON CONFLICT (queue, lane, key) DO UPDATE SET until = clock_timestamp(), then_until = NULL
-  WHERE hold.reason = 'dead-letter' AND hold.kept_by IS NULL`;
+             AND rest.reopened_at IS NULL) AS "halfWay"
+  FROM (SELECT key, count(status)::int AS changed, max(position) AS last FROM item GROUP BY key) AS of_key`;
 
 export const MARK_DONE = `
   UPDATE replay SET done_at = now() WHERE id = $1 AND done_at IS NULL

@@ -4,40 +4,33 @@ import { Reads } from '../../database/reads.ts';
 import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
+import {
+  type ChangedKey,
+  endDeadLetterHolds,
+  isHalfWay,
+  type Keeper,
+  lockLane,
+  type Place,
+  putBehindHolds,
+  wholeOnes,
+} from '../../lanes/kept-holds.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
-import type { DeadLetterFilter, Stage } from './dead-letter-filter.ts';
+import type { DeadLetterFilter } from './dead-letter-filter.ts';
 import type { DeadLetterRow } from './dead-letters-store.ts';
 import type { RulingKind, RulingProgress, RulingRequest, Step } from './ruling.ts';
 import {
   ADD_ITEM,
   applyRuling,
-  FREE,
   IN_FLIGHT,
   INSERT_RULING,
-  KEEP_HOLD,
-  LET_GO,
-  LOCK_LANE,
   MARK_DONE,
   matchDeadLetters,
-  NEXT_LANE,
+  NEXT_KEY,
   PROGRESS,
-  SET_DUE,
   SET_MATCHED,
   TAKE_RULING,
   UNDONE,
 } from './rulings.sql.ts';
-
-interface Place {
-  readonly stage: Stage;
-  readonly lane: number;
-}
-
-interface AppliedKey {
-  readonly key: string;
-  readonly changed: number;
-  /** Some of it is left. */
-  readonly begun: boolean;
-}
 
 /** Undoes a ruling about one that is no dead letter any more. */
 export class NotDead extends Error {}
@@ -92,13 +85,16 @@ export class RulingStore {
     return this.database.transaction(async (tx) => {
       const [taken] = await tx.query<{ kind: RulingKind }>(TAKE_RULING, [ruling]);
       if (!taken) return undefined;
-      const [next] = await tx.query<Place & { begun: boolean }>(NEXT_LANE, [ruling, nameOf(ruling)]);
+      const [next] = await tx.query<Place & { key: string }>(NEXT_KEY, [ruling]);
       if (!next) {
         await tx.execute(MARK_DONE, [ruling]);
         return { kind: 'done' };
       }
-      const [count] = await tx.query<{ waiting: number }>(IN_FLIGHT, [ruling, mostInFlight]);
-      if (count!.waiting >= mostInFlight && !next.begun) return { kind: 'full' };
+      const [[count], halfWay] = await Promise.all([
+        tx.query<{ waiting: number }>(IN_FLIGHT, [ruling, mostInFlight]),
+        isHalfWay(tx, next, next.key, keeperOf(ruling)),
+      ]);
+      if (count!.waiting >= mostInFlight && !halfWay) return { kind: 'full' };
       const { stage, lane } = next;
       const changed = await this.apply(tx, ruling, taken.kind, { stage, lane }, mostItems);
       return { kind: 'applied', ruling: taken.kind, stage, lane, changed };
@@ -130,34 +126,15 @@ export class RulingStore {
     mostItems: number,
   ): Promise<number> {
     const { stage, lane } = place;
-    await Promise.all([tx.query(STRAIGHT_PLANS), tx.query(LOCK_LANE, [stage, lane])]);
+    await Promise.all([tx.query(STRAIGHT_PLANS), lockLane(tx, place)]);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
-    const keys = await tx.query<AppliedKey>(applyRuling(stage, kind), [ruling, lane, mostItems]);
-    await this.setHolds(tx, ruling, kind, place, keys);
+    const keys = await tx.query<ChangedKey>(applyRuling(stage, kind), [ruling, lane, mostItems]);
+    if (kind === 'revive') await putBehindHolds(tx, place, keys, keeperOf(ruling));
+    else await endDeadLetterHolds(tx, place, wholeOnes(keys));
     return keys.reduce((sum, { changed }) => sum + changed, 0);
-  }
-
-  private async setHolds(
-    tx: Transaction,
-    ruling: number,
-    kind: RulingKind,
-    { stage, lane }: Place,
-    keys: readonly AppliedKey[],
-  ): Promise<void> {
-    const note = `revived by ruling ${ruling}`;
-    const whole = keys.filter(({ begun }) => !begun);
-    const half = kind === 'revive' ? keys.find(({ begun }) => begun) : undefined;
-    const revived = kind === 'revive' ? whole.filter(({ changed }) => changed > 0) : [];
-    await Promise.all([
-      half && tx.execute(KEEP_HOLD, [stage, lane, half.key, nameOf(ruling), note]),
-      tx.execute(LET_GO, [stage, lane, whole.map(({ key }) => key), nameOf(ruling)]),
-      tx.execute(FREE(stage), [lane, whole.map(({ key }) => key)]),
-      tx.execute(SET_DUE, [stage, lane, revived.map(({ key }) => key), note]),
-    ]);
   }
 }
 
-/** As the keeper of a hold. */
-function nameOf(ruling: number): string {
-  return `ruling ${ruling}`;
+function keeperOf(ruling: number): Keeper {
+  return { name: `ruling ${ruling}`, note: `revived by ruling ${ruling}`, passesDeadLetters: false };
 }

@@ -29,23 +29,10 @@ export const IN_FLIGHT = `
     (SELECT FROM inbox WHERE ruling = $1 AND settled_at IS NULL LIMIT $2)
     UNION ALL (SELECT FROM outbox WHERE ruling = $1 AND settled_at IS NULL LIMIT $2)) AS on_its_way`;
 
-/**
- * ruling.next — the first lane with something left, and whether its first key is half way: what was revived of it waits for
- * the rest. $1 ruling, $2 its name as the keeper of a hold
- */
-export const NEXT_LANE = `
-  SELECT next.stage, next.lane, EXISTS (
-           SELECT FROM hold
-           WHERE hold.queue = next.stage AND hold.lane = next.lane AND hold.key = next.key AND hold.kept_by = $2) AS begun
-  FROM (SELECT stage, lane, key FROM ruling_item
-        WHERE ruling = $1 AND outcome IS NULL ORDER BY ruling, stage, lane, key, position LIMIT 1) AS next`;
-
-/**
- * ruling.lock — nobody claims, settles or clears holds in the lane until we are done: for that long we stand in for its
- * holder. What it has in its hands is not touched, a dead letter is in nobody's. One lane at a time, so that nobody waits
- * in a circle. $1 queue, $2 lane
- */
-export const LOCK_LANE = 'SELECT FROM lane WHERE queue = $1 AND lane = $2 FOR NO KEY UPDATE';
+/** ruling.next — the first key with something left, and where. $1 ruling */
+export const NEXT_KEY = `
+  SELECT stage, lane, key FROM ruling_item
+  WHERE ruling = $1 AND outcome IS NULL ORDER BY ruling, stage, lane, key, position LIMIT 1`;
 
 const CHANGE: Record<Stage, Record<RulingKind, string>> = {
   inbox: {
@@ -83,53 +70,10 @@ export function applyRuling(stage: Stage, kind: RulingKind): string {
     skipped AS (UPDATE ruling_item SET outcome = 'skipped' WHERE ctid = ANY (ARRAY(SELECT place FROM item WHERE NOT dead)))
     SELECT of_key.key, of_key.changed, EXISTS (
              SELECT FROM ruling_item AS rest
-             WHERE ${OWN} AND rest.key = of_key.key AND rest.position > of_key.last AND rest.outcome IS NULL) AS begun
+             WHERE ${OWN} AND rest.key = of_key.key AND rest.position > of_key.last AND rest.outcome IS NULL) AS "halfWay"
     FROM (SELECT key, count(*) FILTER (WHERE dead)::int AS changed, max(position) AS last
           FROM item GROUP BY key) AS of_key`;
 }
-
-/**
- * ruling.keep — a key that is half way waits, whatever held it, until the rest of it is revived, too: what is behind it
- * would come before the rest. $1 queue, $2 lane, $3 key, $4 ruling, $5 note
- */
-export const KEEP_HOLD = `
-  INSERT INTO hold (queue, lane, key, until, reason, note, kept_by, then_until)
-  VALUES ($1, $2, $3, 'infinity', 'operator', $5, $4, clock_timestamp())
-  ON CONFLICT (queue, lane, key) DO UPDATE
-  SET until = 'infinity', kept_by = EXCLUDED.kept_by,
-      then_until = CASE WHEN hold.until = 'infinity' THEN hold.then_until ELSE hold.until END,
-      reason = CASE WHEN hold.until > clock_timestamp() THEN hold.reason ELSE 'operator' END`;
-
-/** ruling.letGo — of holds that we kept; that of a dead letter stays its own. $1 queue, $2 lane, $3 keys, $4 ruling */
-export const LET_GO = `
-  UPDATE hold
-  SET kept_by = NULL, then_until = CASE WHEN reason = 'dead-letter' THEN then_until END,
-      until = CASE WHEN reason = 'dead-letter' THEN until ELSE COALESCE(then_until, 'infinity') END,
-      reason = CASE WHEN reason = 'dead-letter' OR note IS NULL THEN reason ELSE 'operator' END
-  WHERE queue = $1 AND lane = $2 AND key = ANY ($3::text[]) AND kept_by = $4`;
-
-/**
- * ruling.free — a dead letter's hold stands for those that died since it was set. It ends when the last of them is dealt
- * with; where an operator holds the key, too (the note), it goes on as theirs. $1 lane, $2 keys
- */
-export const FREE = (stage: Stage) => `
-  UPDATE hold
-  SET until = CASE WHEN hold.note IS NULL THEN clock_timestamp() ELSE COALESCE(hold.then_until, hold.until) END,
-      reason = CASE WHEN hold.note IS NULL THEN hold.reason ELSE 'operator' END, then_until = NULL
-  WHERE hold.queue = '${stage}' AND hold.lane = $1 AND hold.key = ANY ($2::text[])
-    AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp() AND hold.kept_by IS NULL AND NOT EXISTS (
-      SELECT FROM ${stage} AS other
-      WHERE other.lane = hold.lane AND other.key = hold.key AND other.fingerprint IS NOT NULL
-        AND other.lapsed_at >= hold.set_at)`;
-
-/**
- * ruling.due — revived ones stand behind a hold that is due: they are taken before whatever waits behind them, oldest
- * first. $1 queue, $2 lane, $3 keys, $4 note
- */
-export const SET_DUE = `
-  INSERT INTO hold (queue, lane, key, until, reason, note)
-  SELECT $1, $2, key, clock_timestamp(), 'operator', $4 FROM unnest($3::text[]) AS key
-  ON CONFLICT (queue, lane, key) DO NOTHING`;
 
 export const MARK_DONE = 'UPDATE ruling SET done_at = now() WHERE id = $1';
 

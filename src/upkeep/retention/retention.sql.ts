@@ -16,27 +16,13 @@ const WAITED_FOR = (stage: string) => `
     SELECT FROM ${stage} AS behind
     WHERE behind.lane = stretch.lane AND behind.key = stretch.key AND behind.settled_at IS NULL AND behind.waits = 'held')`;
 
-/**
- * Nothing waits behind them any more: with the last dead letter that a hold stands for it goes, unless an operator holds
- * the key, too.
- */
-const END_HOLDS = (stage: string) => `
-  UPDATE hold
-  SET until = CASE WHEN hold.note IS NULL THEN clock_timestamp() ELSE COALESCE(hold.then_until, hold.until) END,
-      reason = CASE WHEN hold.note IS NULL THEN hold.reason ELSE 'operator' END, then_until = NULL
-  FROM removed
-  WHERE removed.status = 'dead' AND hold.queue = '${stage}' AND hold.lane = removed.lane AND hold.key = removed.key
-    AND hold.reason = 'dead-letter' AND hold.until > clock_timestamp() AND hold.kept_by IS NULL AND NOT EXISTS (
-      SELECT FROM ${stage} AS other
-      WHERE other.lane = hold.lane AND other.key = hold.key AND other.fingerprint IS NOT NULL
-        AND other.lapsed_at >= hold.set_at AND NOT other.position = ANY (ARRAY(SELECT position FROM removed)))`;
-
 /** Looked at once more when a row was waited for: whoever held it may have revived it. */
 const STILL_OLD = OLDER('settled_at', '$8::bigint');
 
 const ANSWER = (youngest: string) => `
   SELECT (SELECT count(*)::int FROM removed) AS removed, (SELECT count(*)::int FROM stretch) AS seen,
          (SELECT max(position) FROM stretch) AS last,
+         COALESCE((SELECT json_agg(json_build_array(lane, key)) FROM removed WHERE status = 'dead'), '[]') AS dead,
          COALESCE((SELECT json_agg(json_build_array(lane, position)) FROM stretch
                    WHERE settled_at IS NULL AND status IN ('pending', 'held') AND ${OLDER('waits_since', '$7::bigint')}), '[]') AS given_up,
          (SELECT min(came_at) FROM stretch) > now() - ${youngest} * interval '1 millisecond' AS young`;
@@ -67,8 +53,7 @@ export const REMOVE_DELIVERIES = `
       AND ${STILL_OLD}
     RETURNING position, lane, key, status
   ),
-  forgotten AS (DELETE FROM attempt WHERE delivery = ANY (ARRAY(SELECT position FROM removed))),
-  freed AS (${END_HOLDS('outbox')})
+  forgotten AS (DELETE FROM attempt WHERE delivery = ANY (ARRAY(SELECT position FROM removed)))
   ${ANSWER('$8::bigint')}`;
 
 /**
@@ -94,12 +79,8 @@ export const REMOVE_MESSAGES = `
         AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)))
       AND ${STILL_OLD}
     RETURNING position, lane, key, status
-  ),
-  freed AS (${END_HOLDS('inbox')})
+  )
   ${ANSWER('$8::bigint')}`;
-
-/** retention.lock — as long as the lane is locked nobody takes up what waits in it. $1 queue, $2 lane */
-export const LOCK_LANE = 'SELECT FROM lane WHERE queue = $1 AND lane = $2 FOR NO KEY UPDATE';
 
 /** retention.giveUp — what nobody has in hand and was never handled. $1 positions, $2 how long it waited, for people */
 export const GIVE_UP = {

@@ -3,13 +3,15 @@ import { Interval } from '@nestjs/schedule';
 import { formatDuration } from '../../config/duration.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
+import { endDeadLetterHolds, lockLane } from '../../lanes/kept-holds.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 import {
   GIVE_UP,
-  LOCK_LANE,
   REMOVE_DELIVERIES,
   REMOVE_MESSAGES,
   REMOVE_REPLAY_DELIVERIES,
@@ -35,6 +37,8 @@ interface Step {
   readonly removed: number;
   readonly seen: number;
   readonly last: number;
+  /** Where dead letters were removed. */
+  readonly dead: readonly (readonly [lane: number, key: string])[];
   readonly given_up: readonly Place[];
   readonly young: boolean;
 }
@@ -122,7 +126,7 @@ export class Retention implements BeforeApplicationShutdown {
 
   private async walk(stage: Stage, sql: string, values: readonly unknown[]): Promise<void> {
     for (;;) {
-      const step = await this.step(sql, [this.lookedUpTo[stage], STRETCH, ...values]);
+      const step = await this.step(stage, sql, [this.lookedUpTo[stage], STRETCH, ...values]);
       if (!step) return;
       this.removed.inc({ stage }, step.removed);
       await this.giveUp(stage, step.given_up);
@@ -132,22 +136,30 @@ export class Retention implements BeforeApplicationShutdown {
   }
 
   /** Undefined: another replica sweeps. */
-  private step(sql: string, values: readonly unknown[]): Promise<Step | undefined> {
+  private step(stage: Stage, sql: string, values: readonly unknown[]): Promise<Step | undefined> {
     return this.database.transaction(async (tx) => {
       const [broom] = await tx.query<{ mine: boolean }>(TAKE_BROOM);
       if (!broom?.mine) return undefined;
       const [row] = await tx.query<Step>(sql, values);
+      await this.endHolds(stage, row!.dead, tx);
       return row;
     });
+  }
+
+  /** Nothing waits behind them any more: with the last dead letter that a hold stands for it goes. */
+  private async endHolds(stage: Stage, dead: Step['dead'], tx: Transaction): Promise<void> {
+    if (dead.length > 0) void tx.query(STRAIGHT_PLANS);
+    const ending = byLane(dead).map(([lane, keys]) => endDeadLetterHolds(tx, { stage, lane }, keys));
+    await Promise.all(ending);
   }
 
   /** A11: nobody handled it for so long that nobody will; that is said, counted, and it can still be found. */
   private async giveUp(stage: Stage, places: readonly Place[]): Promise<void> {
     const after = formatDuration(this.settings.retentionWaiting);
-    for (const lane of new Set(places.map(([one]) => one))) {
-      const positions = places.filter(([one]) => one === lane).map(([, position]) => position);
+    for (const [lane, positions] of byLane(places)) {
       const ended = await this.database.transaction(async (tx) => {
-        await tx.query(LOCK_LANE, [stage, lane]);
+        // As long as it is locked nobody takes up what waits in it.
+        await lockLane(tx, { stage, lane });
         return tx.execute(GIVE_UP[stage], [positions, after]);
       });
       if (ended === 0) continue;
@@ -166,4 +178,14 @@ export class Retention implements BeforeApplicationShutdown {
   private async removeAll(removeSome: (most: number) => Promise<number>): Promise<void> {
     while (!this.stopping && (await removeSome(STRETCH)) === STRETCH);
   }
+}
+
+function byLane<Thing>(places: readonly (readonly [lane: number, thing: Thing])[]): [number, Thing[]][] {
+  const lanes = new Map<number, Thing[]>();
+  for (const [lane, thing] of places) {
+    const things = lanes.get(lane);
+    if (things) things.push(thing);
+    else lanes.set(lane, [thing]);
+  }
+  return [...lanes];
 }
