@@ -9,18 +9,10 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
-import {
-  IsBoolean,
-  IsDefined,
-  IsObject,
-  IsOptional,
-  IsString,
-  Length,
-  ValidateNested,
-} from 'class-validator';
+import { IsBoolean, IsDefined, IsObject, IsString, Length, ValidateNested } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
-import { Optional } from '../../http/optional.ts';
+import { Nullable, Optional } from '../../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
@@ -36,7 +28,7 @@ const LONGEST_REASON = 500;
 
 export class Reason {
   @ApiPropertyOptional({ example: 'the vacancy was closed by hand' })
-  @IsOptional()
+  @Nullable()
   @IsString()
   @Length(1, LONGEST_REASON)
   reason?: string;
