@@ -1,4 +1,4 @@
-import { Problem } from './problems.ts';
+import { faultyFields, Problem } from './problems.ts';
 
 /** ISO 8601 knows weeks and days of the year, which PostgreSQL does not; Date.parse alone would take 24:00 for an hour. */
 const RFC_3339 = /^\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/i;
@@ -25,5 +25,12 @@ export function timeParameter(name: string, text: string | undefined): string | 
   if (text === undefined) return undefined;
   const time = utcOf(text);
   if (time === undefined) throw new Problem('invalid', `${name} ${NO_TIME}.`);
+  return time;
+}
+
+/** A time in the body of a request. */
+export function timeOf(text: string, pointer: string): string {
+  const time = utcOf(text);
+  if (time === undefined) throw faultyFields([{ pointer, detail: NO_TIME }]);
   return time;
 }

@@ -16,7 +16,7 @@ import { Optional } from '../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
-import { NO_TIME, utcOf } from '../http/time.ts';
+import { timeOf } from '../http/time.ts';
 import { validBody } from '../http/valid-body.ts';
 import { noListener } from '../listeners/listener-changes.ts';
 import { type ListenerRow, ListenersStore } from '../listeners/listeners-store.ts';
@@ -157,10 +157,4 @@ function progressView({ id, matched, closed, waiting, dead, filter, ...times }: 
     createdAt: times.created_at,
     createdBy: times.created_by,
   };
-}
-
-function timeOf(text: string, pointer: string): string {
-  const time = utcOf(text);
-  if (time !== undefined) return time;
-  throw new Problem('invalid', `${pointer} ${NO_TIME}.`, { errors: [{ pointer, detail: NO_TIME }] });
 }
