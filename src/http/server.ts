@@ -85,7 +85,7 @@ export class Server {
   answer(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     if (isCallerGone(error, request)) return;
     const problem = this.refined(problemOf(error), request);
-    if (isFaultOfOurs(error)) {
+    if (isFaultOfOurs(problem, error)) {
       this.log.error(
         {
           event: `http.${problem.problem}`,
