@@ -157,7 +157,10 @@ export class Server {
 
   private refuseWithoutTheRole(): void {
     if (this.settings.roles.includes('api')) return;
-    throw new Problem('not-found', 'This replica serves health and metrics only: ROLES does not name "api".');
+    throw new Problem(
+      'not-found',
+      'This replica serves health, metrics and /docs only: ROLES does not name "api".',
+    );
   }
 
   private scopeOf(access: Access): Scope | 'public' {
