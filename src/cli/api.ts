@@ -22,10 +22,15 @@ const WORTH_REPEATING: readonly number[] = [429, 502, 503, 504];
 
 /** The HTTP API of a running service. */
 export class Api {
+  readonly url: string;
+
+  /** `url` may have a path, as behind a proxy. */
   constructor(
-    readonly url: string,
+    url: string,
     private readonly key: string | undefined,
-  ) {}
+  ) {
+    this.url = url.replace(/\/+$/, '');
+  }
 
   get(path: string, query: CallOptions['query'] = {}): Promise<ApiAnswer> {
     return this.call('GET', path, { query, retries: 2 });
@@ -68,7 +73,7 @@ export class Api {
     path: string,
     { query = {}, body, retries = 0 }: CallOptions = {},
   ): Promise<ApiAnswer> {
-    const url = new URL(`${this.url.replace(/\/+$/, '')}${path}`);
+    const url = new URL(`${this.url}${path}`);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, value);
     for (let left = retries; ; left--) {

@@ -53,7 +53,7 @@ export async function runCli(given: readonly string[], surroundings: Surrounding
 }
 
 function urlOf(text = DEFAULT_URL): string {
-  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text.replace(/\/+$/, '');
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text;
   throw usageFault('SLUICE_URL must be such as https://sluice.example.com');
 }
 

@@ -26,7 +26,8 @@ export const SETTINGS = {
   ROLES: subset({
     of: ['api', 'inbox', 'outbox', 'upkeep'],
     default: ['api', 'inbox', 'outbox', 'upkeep'],
-    about: 'What this replica does. Health and metrics are always served, the rest of HTTP by `api` alone.',
+    about:
+      'What this replica does. Health, metrics and `/docs` are always served, the rest of HTTP by `api` alone.',
   }),
   LOG_LEVEL: choice({
     of: ['fatal', 'error', 'warn', 'info', 'debug', 'trace'],

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyBodyParser, FastifyInstance, FastifyRequest } from 'fastify';
 import { decodeUtf8, ExactJson } from './json/exact-json.ts';
 import { Problem } from './problems.ts';
 
@@ -7,29 +7,28 @@ const JSON_TYPES = ['application/json', 'application/cloudevents+json', 'applica
 /** Teaches Fastify our one way to read a body: whole, bounded, and exact or refused. */
 export function readBodies(fastify: FastifyInstance): void {
   fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, read);
+  fastify.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, reader(parseExact));
   // Other types reach only routes that take the bytes as they are (CloudEvents in binary mode).
-  fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
-    if (isRaw(request) || body.length === 0) return read(request, body, done);
-    done(new Problem('unsupported-media-type', 'Send application/json.'));
-  });
+  fastify.addContentTypeParser('*', { parseAs: 'buffer' }, reader(refuseType));
 }
 
-function read(
-  request: FastifyRequest,
-  body: string | Buffer,
-  done: (error: Error | null, body?: unknown) => void,
-): void {
-  // An empty body is no body: generic clients set a content type even where they send nothing.
-  if (body.length === 0) return void done(null, undefined);
-  let taken: unknown;
-  try {
-    refuseEncoded(request);
-    taken = isRaw(request) ? body : parseExact(body as Buffer);
-  } catch (error) {
-    return void done(error as Error);
-  }
-  done(null, taken);
+function reader(parse: (body: Buffer) => unknown): FastifyBodyParser<Buffer> {
+  return (request, body, done) => {
+    // An empty body is no body: generic clients set a content type even where they send nothing.
+    if (body.length === 0) return void done(null, undefined);
+    let taken: unknown;
+    try {
+      refuseEncoded(request);
+      taken = isRaw(request) ? body : parse(body);
+    } catch (error) {
+      return void done(error as Error);
+    }
+    done(null, taken);
+  };
+}
+
+function refuseType(): never {
+  throw new Problem('unsupported-media-type', 'Send application/json.');
 }
 
 /** A compressed body would be taken for the text itself. */

@@ -1,3 +1,5 @@
+import { applyDecorators } from '@nestjs/common';
+import { Transform } from 'class-transformer';
 import { ValidateIf } from 'class-validator';
 
 /**
@@ -6,4 +8,12 @@ import { ValidateIf } from 'class-validator';
  */
 export function Optional(): PropertyDecorator {
   return ValidateIf((_, value) => value !== undefined);
+}
+
+/** May be null as well, as answers of ours say of what is absent; null is taken for left out. */
+export function Nullable(): PropertyDecorator {
+  return applyDecorators(
+    Transform(({ value }) => value ?? undefined),
+    Optional(),
+  );
 }

@@ -14,7 +14,8 @@ describe('what was thrown', () => {
     ['a database that is away', withCode('ECONNREFUSED'), 'database-away', true],
     ['anything else', withCode('23505'), 'internal', true],
   ])('is one problem to the caller, and ours to look at or not: %s', (_what, error, problem, ours) => {
-    expect([problemOf(error).problem, isFaultOfOurs(error)]).toEqual([problem, ours]);
-    expect(problemOf(error).detail).not.toContain('secret');
+    const told = problemOf(error);
+    expect([told.problem, isFaultOfOurs(told, error)]).toEqual([problem, ours]);
+    expect(told.detail).not.toContain('secret');
   });
 });

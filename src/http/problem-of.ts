@@ -42,8 +42,8 @@ export function problemOf(error: unknown): Problem {
 }
 
 /** Somebody has to look at it; everything else is the caller's to solve. */
-export function isFaultOfOurs(error: unknown): boolean {
-  return FAULTS_OF_OURS.includes(problemOf(error).problem) || isUnfitValue(error);
+export function isFaultOfOurs({ problem }: Problem, error: unknown): boolean {
+  return FAULTS_OF_OURS.includes(problem) || isUnfitValue(error);
 }
 
 /** The caller's most likely; but it was ours to refuse. */

@@ -85,7 +85,7 @@ export class Server {
   answer(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     if (isCallerGone(error, request)) return;
     const problem = this.refined(problemOf(error), request);
-    if (isFaultOfOurs(error)) {
+    if (isFaultOfOurs(problem, error)) {
       this.log.error(
         {
           event: `http.${problem.problem}`,
@@ -157,7 +157,10 @@ export class Server {
 
   private refuseWithoutTheRole(): void {
     if (this.settings.roles.includes('api')) return;
-    throw new Problem('not-found', 'This replica serves health and metrics only: ROLES does not name "api".');
+    throw new Problem(
+      'not-found',
+      'This replica serves health, metrics and /docs only: ROLES does not name "api".',
+    );
   }
 
   private scopeOf(access: Access): Scope | 'public' {

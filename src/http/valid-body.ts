@@ -29,7 +29,7 @@ export async function validated<T extends object>(type: Type<T>, value: unknown)
     forbidUnknownValues: true,
   });
   errors.push(...faults.flatMap((fault) => fieldFaults(fault, '')));
-  if (errors.length === 0) return withoutNulls(instance);
+  if (errors.length === 0) return instance;
   throw faultyFields(errors.slice(0, MOST_FAULTS));
 }
 
@@ -51,24 +51,6 @@ function harmless(value: unknown, pointer: string, faults: FieldFault[]): unknow
   }
   return Object.fromEntries(
     own.map(([name, member]) => [name, harmless(member, pointerTo(pointer, name), faults)]),
-  );
-}
-
-/**
- * What may be left out may be null (`IsOptional` lets it through), and means the same: answers of ours say so, too. What
- * is in an object of no class is the sender's own, and stays.
- */
-function withoutNulls<T extends object>(instance: T): T {
-  for (const [name, value] of Object.entries(instance)) {
-    if (value === null) Object.assign(instance, { [name]: undefined });
-    else if (isOfAClass(value)) withoutNulls(value);
-  }
-  return instance;
-}
-
-function isOfAClass(value: unknown): value is object {
-  return (
-    typeof value === 'object' && !Array.isArray(value) && Object.getPrototypeOf(value) !== Object.prototype
   );
 }
 

@@ -12,6 +12,7 @@ import {
   type ListenerContent,
   type ListenerRow,
   ListenersStore,
+  noListener,
   type StateChange,
 } from './listeners-store.ts';
 import { type Confidential, ConfidentialBox } from './secrets/confidential.ts';
@@ -170,10 +171,6 @@ export class ListenerChanges {
     await this.listeners.refreshAfterChange();
     return result;
   }
-}
-
-export function noListener(): Problem {
-  return new Problem('not-found', 'No listener has this name.');
 }
 
 /** A key's lane follows from their number, and deliveries lie in them: with another one a key would overtake itself. */

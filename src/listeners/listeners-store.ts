@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import type { Transaction } from '../database/transaction.ts';
+import { isName } from '../http/names.ts';
+import { Problem } from '../http/problems.ts';
 import type { StoredDefinition } from './effective-definition.ts';
 import type { ListenerState } from './listener.ts';
 import {
@@ -80,8 +82,10 @@ export class ListenersStore {
     return rows.map(({ number }) => number);
   }
 
-  async find(name: string): Promise<ListenerRow | undefined> {
-    const [row] = await this.database.query<ListenerRow>(LISTENER, [name]);
+  /** A 404 without one. As the database has it: what this replica has in memory may be a second old. */
+  async existing(name: string): Promise<ListenerRow> {
+    const [row] = await this.database.query<ListenerRow>(LISTENER, [existingName(name)]);
+    if (!row) throw noListener();
     return row;
   }
 
@@ -144,6 +148,16 @@ export class ListenersStore {
   async reseal(row: ListenerRow, sealed: string, tx: Transaction): Promise<boolean> {
     return (await tx.execute(RESEAL_LISTENER, [row.name, sealed, row.sealed])) > 0;
   }
+}
+
+/** What cannot be a name is not looked for: it may hold what PostgreSQL refuses. */
+export function existingName(name: string): string {
+  if (!isName(name)) throw noListener();
+  return name;
+}
+
+export function noListener(): Problem {
+  return new Problem('not-found', 'No listener has this name.');
 }
 
 function valuesOf({ name, definition, sealed, secretFrom }: ListenerContent, by: string): unknown[] {

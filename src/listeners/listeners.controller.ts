@@ -12,11 +12,11 @@ import { queryOf } from '../http/query.ts';
 import { validated } from '../http/valid-body.ts';
 import { EgressGuard } from '../outbox/sending/egress-guard.ts';
 import { checkDefinition } from './check-definition.ts';
-import { ListenerChanges, noListener } from './listener-changes.ts';
+import { ListenerChanges } from './listener-changes.ts';
 import { ListenerDefinition } from './listener-definition.ts';
 import { listenerView } from './listener-view.ts';
 import { listenerOf } from './listeners.ts';
-import { type ListenerRow, ListenersStore } from './listeners-store.ts';
+import { existingName, type ListenerRow, ListenersStore } from './listeners-store.ts';
 import { Ping, type PingOutcome } from './ping.ts';
 import { ConfidentialBox } from './secrets/confidential.ts';
 
@@ -84,7 +84,7 @@ export class ListenersController {
   @Allow('read')
   @ApiOperation({ summary: 'A listener: its definition with all defaults, and its state.' })
   async one(@Param('name') name: string, @Req() request: FastifyRequest) {
-    return this.view(await this.find(name), request);
+    return this.view(await this.store.existing(name), request);
   }
 
   @Delete(':name')
@@ -128,7 +128,7 @@ export class ListenersController {
   @Allow('admin')
   @ApiOperation({ summary: 'Send a ping now, whatever the state; the answer is what came of it.' })
   async test(@Param('name') name: string): Promise<PingOutcome> {
-    const row = await this.find(name);
+    const row = await this.store.existing(name);
     const [opened, { now }] = await Promise.all([this.box.open(row.name, row.sealed), this.store.revision()]);
     if (opened.kind === 'locked')
       throw new Problem('conflict', `Its secrets cannot be read: ${opened.reason}.`);
@@ -150,19 +150,8 @@ export class ListenersController {
     return verdict.kind === 'refused' ? `is refused: ${verdict.reason}` : undefined;
   }
 
-  private async find(name: string): Promise<ListenerRow> {
-    const row = await this.store.find(existingName(name));
-    if (!row) throw noListener();
-    return row;
-  }
-
   private async view(row: ListenerRow, { caller }: FastifyRequest) {
     const opened = await this.box.open(row.name, row.sealed);
     return listenerView(row, opened, { isAdmin: permits(caller, 'admin') });
   }
-}
-
-function existingName(name: string): string {
-  if (!isName(name)) throw noListener();
-  return name;
 }

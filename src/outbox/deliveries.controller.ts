@@ -11,15 +11,13 @@ import { ArrayMaxSize, ArrayNotEmpty, IsBoolean, IsString } from 'class-validato
 import type { FastifyRequest } from 'fastify';
 import { Reads } from '../database/reads.ts';
 import { Allow } from '../http/access.ts';
-import { isName } from '../http/names.ts';
 import { Optional } from '../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
-import { NO_TIME, utcOf } from '../http/time.ts';
+import { timeOf } from '../http/time.ts';
 import { validBody } from '../http/valid-body.ts';
-import { noListener } from '../listeners/listener-changes.ts';
-import { type ListenerRow, ListenersStore } from '../listeners/listeners-store.ts';
+import { ListenersStore } from '../listeners/listeners-store.ts';
 import { listDeliveries } from './deliveries.sql.ts';
 import { type DeliveryRow, deliveryView } from './delivery-view.ts';
 import { type ReplayProgress, ReplayStore } from './replay/replay-store.ts';
@@ -75,7 +73,7 @@ export class DeliveriesController {
   @ApiQuery({ name: 'key', required: false })
   @ApiPage()
   async list(@Param('name') name: string, @Req() request: FastifyRequest) {
-    const listener = await this.find(name);
+    const listener = await this.listeners.existing(name);
     const { status, key, ...rest } = queryOf(request.query, ['status', 'key', 'limit', 'cursor']);
     if (status !== undefined && !STATUSES.includes(status)) {
       throw new Problem('invalid', `status must be one of ${STATUSES.join(', ')}.`);
@@ -109,7 +107,7 @@ export class DeliveriesController {
     @Body(validBody(StartReplay)) body: StartReplay,
     @Req() request: FastifyRequest,
   ) {
-    const listener = await this.find(name);
+    const listener = await this.listeners.existing(name);
     const filter = {
       since: timeOf(body.since, '/since'),
       until: body.until === undefined ? undefined : timeOf(body.until, '/until'),
@@ -126,17 +124,10 @@ export class DeliveriesController {
   @Allow('read')
   @ApiOperation({ summary: 'How far a replay is.' })
   async progress(@Param('name') name: string, @Param('id') id: string) {
-    const listener = await this.find(name);
+    const listener = await this.listeners.existing(name);
     const row = /^\d{1,15}$/.test(id) ? await this.store.progress(Number(id), listener.number) : undefined;
     if (!row) throw new Problem('not-found', 'This listener has no such replay.');
     return progressView(row);
-  }
-
-  /** In the store: what this replica has in memory may be a second old. */
-  private async find(name: string): Promise<ListenerRow> {
-    const listener = isName(name) ? await this.listeners.find(name) : undefined;
-    if (!listener) throw noListener();
-    return listener;
   }
 }
 
@@ -157,10 +148,4 @@ function progressView({ id, matched, closed, waiting, dead, filter, ...times }: 
     createdAt: times.created_at,
     createdBy: times.created_by,
   };
-}
-
-function timeOf(text: string, pointer: string): string {
-  const time = utcOf(text);
-  if (time !== undefined) return time;
-  throw new Problem('invalid', `${pointer} ${NO_TIME}.`, { errors: [{ pointer, detail: NO_TIME }] });
 }

@@ -61,14 +61,18 @@ describe('access', () => {
     }
   });
 
-  it('E9 gives health and metrics, and nothing else, on a replica without the role api', async () => {
+  it('E9 gives health, metrics and /docs, and nothing else, on a replica without the role api', async () => {
     const worker = await startApp(database, { ROLES: 'inbox,outbox,upkeep' });
     const status = async (path: string) => (await worker.call('GET', path)).status;
     try {
-      const answers = await Promise.all(['/livez', '/readyz', '/metrics', '/v1/messages'].map(status));
-      expect(answers).toEqual([200, 200, 200, 404]);
-      const posted = await worker.call('POST', '/v1/messages', { body: { type: 't', payload: 1 } });
-      expect([posted.status, posted.body.detail]).toEqual([404, expect.stringContaining('ROLES')]);
+      const served = ['/livez', '/readyz', '/metrics', '/docs', '/docs/swagger-ui.css', '/openapi.json'];
+      for (const path of served) expect([path, await status(path)]).toEqual([path, 200]);
+      for (const { method, url, access } of worker.app.routes) {
+        if (access === 'public' || access === 'metrics') continue;
+        const answer = await worker.call(method, url.replace(/:[A-Za-z]+/g, 'x').replace('*', 'x'));
+        expect([method, url, answer.status]).toEqual([method, url, 404]);
+        if (method !== 'HEAD') expect(answer.body.detail).toContain('ROLES');
+      }
     } finally {
       await worker.close();
     }

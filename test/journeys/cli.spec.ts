@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -92,6 +94,29 @@ describe('sluice', () => {
   });
 });
 
+describe('SLUICE_URL', () => {
+  it('may have a path, with or without a slash at its end', async () => {
+    const asked: string[] = [];
+    const proxy = createServer(async (request, response) => {
+      asked.push(request.url!);
+      const { status, body } = await stage.call('GET', request.url!.replace(/^\/behind/, ''));
+      response.writeHead(status).end(JSON.stringify(body));
+    }).listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const { port } = proxy.address() as AddressInfo;
+    try {
+      for (const end of ['', '/', '//']) {
+        const SLUICE_URL = `http://127.0.0.1:${port}/behind${end}`;
+        const { code, json } = await sluice(['schedules', 'list', '--json'], { SLUICE_URL });
+        expect([end, code, json]).toEqual([end, 0, expect.objectContaining({ items: [] })]);
+      }
+      expect(asked.map((url) => url.split('?')[0])).toEqual(Array(3).fill('/behind/v1/schedules'));
+    } finally {
+      proxy.close();
+    }
+  });
+});
+
 describe('sluice send', () => {
   it('posts a payload exactly as it is written, from an argument, a file and standard input', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cli-'));
@@ -140,6 +165,21 @@ describe('sluice listen', () => {
     expect(lines[2].body).toMatchObject({ type: 'local/a', key: 'k', data: { n: 1 } });
     expect(code).toBe(1);
   });
+
+  it.each(['standard', 'cloudevents'])(
+    'shows type and key of a delivery in the format %s',
+    async (format) => {
+      const receiver = start(['listen', '--port', '0', '--count', '1']);
+      const url = (await receiver.line()).replace('listening at ', '');
+      await stage.put(format, { url, format });
+      await stage.post({ type: `${format}/a`, key: 'k-1', payload: { n: 1 } });
+      const { code, out } = await receiver.ended;
+      expect([code, out]).toEqual([
+        0,
+        expect.stringMatching(new RegExp(`  unchecked   ${format}/a  key=k-1  id=\\S+  `)),
+      ]);
+    },
+  );
 });
 
 describe('sluice status', () => {

@@ -97,6 +97,24 @@ describe('what waits in the database', () => {
     await stage.stop(worker);
   });
 
+  it('counts nothing as ready for a listener whose circuit is open, also when it is due to be tried', async () => {
+    await stage.listen('probed');
+    // A worker without the outbox: nobody takes the probe.
+    const worker = await stage.start({ ROLES: 'inbox' });
+    await stage.post({ type: 'probed/a', key: 'k' });
+    const backlog = (metric: (name: string) => number) =>
+      ['ready', 'closed'].map((status) =>
+        metric(`backlog{stage="outbox",listener="probed",status="${status}"}`),
+      );
+    await metricsOnce((metric) => backlog(metric).join() === '1,0');
+    await stage.database.query(
+      `INSERT INTO gate (listener, closed_until, reason, openings) VALUES ($1, now() - interval '1 second', 'down', 1)`,
+      [await stage.numberOf('probed')],
+    );
+    await metricsOnce((metric) => backlog(metric).join() === '0,1');
+    await stage.stop(worker);
+  });
+
   it('A9 warns of messages that expire soon, whether they wait in line or behind a hold', async () => {
     const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString();
     for (const expiresAt of [inMinutes(1), inMinutes(4), inMinutes(60)])

@@ -2,7 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Retention } from '../../src/upkeep/retention/retention.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { metricsOf } from '../support/metrics.ts';
 import { openSession, untilBlocked } from '../support/session.ts';
+import { until } from '../support/until.ts';
 
 let database: TestDatabase;
 let replica: TestApp;
@@ -216,6 +218,28 @@ describe('retention', () => {
     expect(await database.query(`SELECT status FROM inbox WHERE id = 'patient'`)).toEqual([
       { status: 'processing' },
     ]);
+  });
+
+  it('counts and tells a sweep that failed, and makes up for it with the next', async () => {
+    await database.query('TRUNCATE inbox, outbox, hold');
+    await inbox('stuck', 'finished', '8 days');
+    await database.query(`
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no row leaves'; END $$;
+      CREATE TRIGGER refuse BEFORE DELETE ON inbox FOR EACH ROW EXECUTE FUNCTION refuse()`);
+    const retention = replica.app.nest.get(Retention);
+    const failed = async () => (await metricsOf(replica))('retention_failed_total');
+    expect(await failed()).toBe(0);
+    retention.tick();
+    await until(async () => (await failed()) === 1);
+    expect(replica.lines.filter((line) => line.includes('"event":"retention.failed"'))).toEqual([
+      expect.stringContaining('no row leaves'),
+    ]);
+    expect(await ids()).toEqual(['stuck']);
+
+    await database.query('DROP FUNCTION refuse CASCADE');
+    retention.tick();
+    await until(async () => (await ids()).length === 0);
+    expect(await failed()).toBe(1);
   });
 
   it('forgets what operators did after its own time, and rulings with it', async () => {

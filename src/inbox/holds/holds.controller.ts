@@ -7,9 +7,10 @@ import {
   ApiResponse,
   ApiTags,
 } from '@nestjs/swagger';
-import { IsOptional, IsString, Length } from 'class-validator';
+import { IsString, Length } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
+import { Nullable } from '../../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
@@ -24,7 +25,7 @@ export class PutHold {
     nullable: true,
     description: 'Absent or null: until it is ended.',
   })
-  @IsOptional()
+  @Nullable()
   @IsString()
   until?: string;
 

@@ -1,8 +1,8 @@
 import { ApiPropertyOptional } from '@nestjs/swagger';
 import { IsIn, IsString, Length } from 'class-validator';
 import { Optional } from '../../http/optional.ts';
-import { Problem } from '../../http/problems.ts';
-import { NO_TIME, utcOf } from '../../http/time.ts';
+import { faultyFields } from '../../http/problems.ts';
+import { timeOf } from '../../http/time.ts';
 
 export const STAGES = ['inbox', 'outbox'] as const;
 export type Stage = (typeof STAGES)[number];
@@ -49,15 +49,12 @@ export const FILTER_NAMES = ['stage', 'listener', 'type', 'key', 'error', 'since
 /** What the rules of single fields cannot say; answers with the filter as it is applied. `at` points at the filter. */
 export function checkedFilter(filter: DeadLetterFilter, at = ''): DeadLetterFilter {
   const { stage, listener, type, key, error, since } = filter;
-  if (listener !== undefined && stage === 'inbox')
-    throw refusal(`${at}/listener`, 'is for the stage outbox: messages of the inbox have no listener');
-  const time = since === undefined ? undefined : utcOf(since);
-  if (since !== undefined && time === undefined) throw refusal(`${at}/since`, NO_TIME);
+  if (listener !== undefined && stage === 'inbox') {
+    const detail = 'is for the stage outbox: messages of the inbox have no listener';
+    throw faultyFields([{ pointer: `${at}/listener`, detail }]);
+  }
+  const time = since === undefined ? undefined : timeOf(since, `${at}/since`);
   return definedOf({ stage, listener, type, key, error, since: time });
-}
-
-function refusal(pointer: string, detail: string): Problem {
-  return new Problem('invalid', `${pointer} ${detail}.`, { errors: [{ pointer, detail }] });
 }
 
 function definedOf(filter: { [K in keyof DeadLetterFilter]: DeadLetterFilter[K] | undefined }) {

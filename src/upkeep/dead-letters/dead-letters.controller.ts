@@ -9,20 +9,12 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
-import {
-  IsBoolean,
-  IsDefined,
-  IsObject,
-  IsOptional,
-  IsString,
-  Length,
-  ValidateNested,
-} from 'class-validator';
+import { IsBoolean, IsDefined, IsObject, IsString, Length, ValidateNested } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
-import { Optional } from '../../http/optional.ts';
+import { Nullable, Optional } from '../../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
-import { Problem } from '../../http/problems.ts';
+import { faultyFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
 import { checkedFilter, DeadLetterFilter, FILTER_NAMES, STAGES, type Stage } from './dead-letter-filter.ts';
@@ -36,7 +28,7 @@ const LONGEST_REASON = 500;
 
 export class Reason {
   @ApiPropertyOptional({ example: 'the vacancy was closed by hand' })
-  @IsOptional()
+  @Nullable()
   @IsString()
   @Length(1, LONGEST_REASON)
   reason?: string;
@@ -268,9 +260,7 @@ export class DeadLettersController {
     const { listener } = filter;
     if (listener === undefined || (await this.deadLetters.listenerExists(listener))) return filter;
     const detail = `names no listener: "${listener}"`;
-    throw new Problem('invalid', `${at}/listener ${detail}.`, {
-      errors: [{ pointer: `${at}/listener`, detail }],
-    });
+    throw faultyFields([{ pointer: `${at}/listener`, detail }]);
   }
 }
 

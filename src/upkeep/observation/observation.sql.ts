@@ -70,11 +70,11 @@ function waiting(stage: Stage, spans: string): string {
     CROSS JOIN LATERAL ${oldestHeld(stage)} AS oldest_held`;
 }
 
-/** Closed: nothing is sent to it now, however much is ready. */
+/** Closed: nothing is sent to it now, however much is ready; to one whose circuit is due no more than a probe. */
 const LISTENER_SPANS = `(
   SELECT listener.number * 256 AS first, listener.number * 256 + 255 AS last, listener.name AS listener,
          listener.deleted_at IS NOT NULL AS gone,
-         listener.state <> 'active' OR COALESCE(gate.closed_until > clock_timestamp(), false) AS closed
+         listener.state <> 'active' OR COALESCE(gate.openings > 0 OR gate.closed_until > clock_timestamp(), false) AS closed
   FROM listener LEFT JOIN gate ON gate.listener = listener.number)`;
 
 /** What is ready for a listener that nothing is sent to waits for that listener, not for a replica. */

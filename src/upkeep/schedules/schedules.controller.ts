@@ -8,10 +8,11 @@ import {
   ApiResponse,
   ApiTags,
 } from '@nestjs/swagger';
-import { IsIn, IsOptional, IsString } from 'class-validator';
+import { IsIn, IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
 import { isName, NAME_FORM, refuseBadName } from '../../http/names.ts';
+import { Nullable } from '../../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { faultyFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
@@ -28,7 +29,7 @@ export class PutSchedule {
   cron: string;
 
   @ApiPropertyOptional({ example: 'Europe/Warsaw', default: 'UTC' })
-  @IsOptional()
+  @Nullable()
   @IsString()
   timezone?: string;
 
@@ -41,7 +42,7 @@ export class PutSchedule {
   payload: unknown;
 
   @ApiPropertyOptional({ description: 'Absent: each message is its own.' })
-  @IsOptional()
+  @Nullable()
   @IsString()
   key?: string;
 
@@ -50,7 +51,7 @@ export class PutSchedule {
     default: 'one',
     description: 'What follows when no replica was there for more than a minute.',
   })
-  @IsOptional()
+  @Nullable()
   @IsIn(ON_MISSED)
   onMissed?: OnMissed;
 }
