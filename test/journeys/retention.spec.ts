@@ -73,6 +73,25 @@ describe('retention', () => {
     expect(await database.query('SELECT 1 FROM outbox')).toHaveLength(1);
   });
 
+  it('comes back for what was too young when it came by, in whatever stretch that lies', async () => {
+    const fill = (from: number, to: number, age: string) =>
+      database.query(
+        `INSERT INTO inbox (id, source, type, key, lane, payload, status, received_at, settled_at)
+         SELECT 'm-' || n, 's', 'brief/x', 'm-' || n, 0, 'null', 'finished', now() - interval '61 min',
+                now() - $3::interval FROM generate_series($1::int, $2::int) AS n`,
+        [from, to, age],
+      );
+    const left = async () => (await ids()).filter((id) => id.startsWith('m-')).length;
+    const retention = replica.app.nest.get(Retention);
+    await fill(1, 1_500, '61 min');
+    await fill(1_501, 2_400, '59 min');
+    await retention.sweep();
+    expect(await left()).toBe(900);
+    await database.query(`UPDATE inbox SET settled_at = settled_at - interval '2 min' WHERE id LIKE 'm-%'`);
+    await retention.sweep();
+    expect(await left()).toBe(0);
+  });
+
   it('leaves the work to another replica that is at it', async () => {
     await inbox('old', 'finished', '8 days');
     const other = await startApp(database, { ROLES: 'api,upkeep' });

@@ -19,12 +19,19 @@ const WAITED_FOR = (stage: string) => `
 /** Looked at once more when a row was waited for: whoever held it may have revived it. */
 const STILL_OLD = OLDER('settled_at', '$8::bigint');
 
+/**
+ * `first_young` came, or ended soon after it came, too short a time ago for any retention: its time is not over, and will be
+ * soon. `young`: all of the stretch came so.
+ */
 const ANSWER = (youngest: string) => `
   SELECT (SELECT count(*)::int FROM removed) AS removed, (SELECT count(*)::int FROM stretch) AS seen,
          (SELECT max(position) FROM stretch) AS last,
          COALESCE((SELECT json_agg(json_build_array(lane, key)) FROM removed WHERE status = 'dead'), '[]') AS dead,
          COALESCE((SELECT json_agg(json_build_array(lane, position)) FROM stretch
                    WHERE settled_at IS NULL AND status IN ('pending', 'held') AND ${OLDER('waits_since', '$7::bigint')}), '[]') AS given_up,
+         (SELECT min(position) FROM stretch
+          WHERE NOT (${OLDER('came_at', youngest)})
+             OR NOT (${OLDER('settled_at', youngest)}) AND NOT (${OLDER('came_at', `2 * ${youngest}`)})) AS first_young,
          (SELECT min(came_at) FROM stretch) > now() - ${youngest} * interval '1 millisecond' AS young`;
 
 /**

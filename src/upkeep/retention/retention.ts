@@ -25,8 +25,9 @@ const EVERY_MS = 60_000;
 /** Short transactions: a stretch takes milliseconds, and nobody waits for it. */
 const STRETCH = 2_000;
 /**
- * Every so often the walk begins at the beginning; in between, where the last one met what was too young for any
- * retention: a type that is kept for minutes must not mean a walk past a week of others every minute.
+ * Every so often the walk begins at the beginning; in between, with the first that was too young for any retention when the
+ * last one met it: a type that is kept for minutes must not mean a walk past a week of others every minute. What ended
+ * long after it came goes with the next walk from the beginning.
  */
 const SWEEPS_PER_WALK = 60;
 
@@ -40,6 +41,7 @@ interface Step {
   /** Where dead letters were removed. */
   readonly dead: readonly (readonly [lane: number, key: string])[];
   readonly given_up: readonly Place[];
+  readonly first_young: number | null;
   readonly young: boolean;
 }
 
@@ -125,13 +127,16 @@ export class Retention implements BeforeApplicationShutdown {
   }
 
   private async walk(stage: Stage, sql: string, values: readonly unknown[]): Promise<void> {
-    for (;;) {
-      const step = await this.step(stage, sql, [this.lookedUpTo[stage], STRETCH, ...values]);
+    let after = this.lookedUpTo[stage];
+    for (let metYoung = false; ; ) {
+      const step = await this.step(stage, sql, [after, STRETCH, ...values]);
       if (!step) return;
       this.removed.inc({ stage }, step.removed);
       await this.giveUp(stage, step.given_up);
       if (this.stopping || step.young || step.seen < STRETCH) return;
-      this.lookedUpTo[stage] = step.last;
+      if (!metYoung) this.lookedUpTo[stage] = step.first_young === null ? step.last : step.first_young - 1;
+      metYoung ||= step.first_young !== null;
+      after = step.last;
     }
   }
 
