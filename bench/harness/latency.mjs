@@ -3,11 +3,10 @@ import { percentile } from './statistics.mjs';
 
 const EVERY_MS = 50;
 const WARM_UP = 4_000;
-const WARM_UP_TOGETHER = 16;
 const SETTLE = 20;
 
 /** A service that has just started has not compiled its own code yet; that is not what is compared. Counts down from -1. */
-export async function warmUp(once) {
+export async function warmUp(once, together = 16) {
   let n = 0;
   const loop = async () => {
     while (n > -WARM_UP) {
@@ -15,7 +14,7 @@ export async function warmUp(once) {
       await once(n);
     }
   };
-  await Promise.all(Array.from({ length: WARM_UP_TOGETHER }, loop));
+  await Promise.all(Array.from({ length: together }, loop));
 }
 
 /** Twenty times a second, however long each takes; `once(n)` answers with milliseconds. The first second does not count. */
