@@ -56,10 +56,7 @@ export class Database {
       const began = tx.begin(this.begin);
       const [result] = await Promise.all([work(tx), began]);
       await tx.settled();
-      tx.end();
-      const committed = commit(client);
-      tx.forget();
-      await committed;
+      await tx.commit();
       client.release();
       return result;
     } catch (error) {
@@ -78,10 +75,9 @@ export class Database {
     const tx = new Transaction(client, undefined, this.mayName);
     try {
       const began = tx.begin(this.begin);
-      const answers = statements.map(([sql, parameters = []]) => tx.query(sql, parameters));
-      const committed = commit(client);
-      tx.forget();
-      const [rows] = await Promise.all([Promise.all(answers), began, committed]);
+      const issue = () =>
+        Promise.all(statements.map(([sql, parameters = []]) => tx.query<unknown>(sql, parameters)));
+      const [rows] = await Promise.all([tx.last(issue), began]);
       client.release();
       return rows;
     } catch (error) {
@@ -124,12 +120,6 @@ export class Database {
 }
 
 export type Statement = readonly [sql: string, parameters?: readonly unknown[]];
-
-/** COMMIT of a transaction in which a statement failed says ROLLBACK, and is no error to the server. */
-async function commit(client: PoolClient): Promise<void> {
-  const { command } = await client.query('COMMIT');
-  if (command !== 'COMMIT') throw new Error('a statement of the transaction had failed: nothing was kept');
-}
 
 /** A column has changed its type, or somebody else has thrown away what was prepared: on a new connection it works. */
 const STALE_STATEMENT = new Set(['0A000', '26000']);

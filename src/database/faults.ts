@@ -48,6 +48,11 @@ export function isConflictOfTransactions(error: unknown): boolean {
   return unwrapped(error).some((one) => ['40001', '40P01', '55P03'].includes(codeOf(one) ?? ''));
 }
 
+/** A statement that says `1 / (condition)::integer` found it untrue. */
+export function isUntrue(error: unknown): boolean {
+  return codeOf(error) === '22012';
+}
+
 /** The SQLSTATE, or node's error code, wherever TypeORM hid it. */
 export function codeOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;

@@ -21,6 +21,7 @@ export class Transaction {
   private entityManager: EntityManager | undefined;
   private corked = false;
   private over = false;
+  private committed: Promise<void> | undefined;
 
   constructor(
     private readonly client: PoolClient,
@@ -60,6 +61,33 @@ export class Transaction {
   /** Resolves when every statement issued so far has been answered; rejects with the first one's error. */
   async settled(): Promise<void> {
     while (this.pending.size > 0) await Promise.all(this.pending);
+  }
+
+  /**
+   * The last statements, all issued before `issue` returns: COMMIT goes with them, in the same round trip. Only an error
+   * of one of them keeps it from happening, so what must hold is for the statements to say, not for whoever reads the answers.
+   */
+  async last<Result>(issue: () => Promise<Result>): Promise<Result> {
+    const answered = issue();
+    const committed = this.commit();
+    const [result] = await Promise.all([answered, this.settled(), committed]);
+    return result;
+  }
+
+  /** Once; what was said to be last has it with it. */
+  commit(): Promise<void> {
+    this.committed ??= this.sendCommit();
+    return this.committed;
+  }
+
+  private async sendCommit(): Promise<void> {
+    this.end();
+    this.cork();
+    const answer = this.client.query('COMMIT');
+    this.forget();
+    const { command } = await answer;
+    // COMMIT of a transaction in which a statement failed says ROLLBACK, and is no error to the server.
+    if (command !== 'COMMIT') throw new Error('a statement of the transaction had failed: nothing was kept');
   }
 
   /**
@@ -113,6 +141,7 @@ export class Transaction {
   forget(): void {
     const names = [...this.uses.values()].filter((name) => name !== undefined);
     if (names.length === 0) return;
+    this.uses.clear();
     const { parsedStatements, submittedNamedStatements } = connectionOf(this.client);
     for (const name of names) {
       delete parsedStatements[name];

@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.ts';
-import { type Compared, IngestStore, identity, type ProducerName } from './ingest-store.ts';
+import type { Along } from '../lanes/lane-queue.ts';
+import { type Compared, IngestStore, type Inserted, identity, type ProducerName } from './ingest-store.ts';
 import type { NewMessage } from './new-message.ts';
+import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts';
 import { judge, type Range, type Verdict } from './producer-sequence.ts';
 
 /** What became of one posted message. */
@@ -12,6 +14,8 @@ export type Outcome =
       readonly status: string;
       readonly gap?: Range;
       readonly gapFilled?: true;
+      /** It is in good hands already: nobody need be told of it. */
+      readonly taken?: true;
     }
   | {
       readonly kind: 'duplicate';
@@ -32,10 +36,16 @@ class Refused extends Error {
 /** Stores posted messages once each, and says for each what happened. */
 @Injectable()
 export class Accept {
-  constructor(private readonly store: IngestStore) {}
+  constructor(
+    private readonly store: IngestStore,
+    private readonly trigger: InboxProcessingTrigger,
+  ) {}
 
   /** Messages that have nothing to do with each other, in one commit: the hot path is one statement. */
   async singles(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+    const [only] = messages.length === 1 ? messages : [];
+    const along = only && !only.producer && !only.dueAt ? this.trigger.offer(only.lane) : undefined;
+    if (along) return this.lone(only!, along);
     if (!messages.some((message) => message.producer)) return this.insert(messages);
     const outcomes = await this.batch(messages);
     if (messages.length === 1 || !outcomes.some(isRefusal)) return outcomes;
@@ -59,9 +69,27 @@ export class Accept {
     }
   }
 
+  /** Alone, it need not wait for a worker to find it: its lane is taken with the commit that stores it. */
+  private async lone(message: NewMessage, along: Along<unknown>): Promise<readonly Outcome[]> {
+    const { inserted, answers } = await this.store.insertAlong(message, along.statements).catch((error) => {
+      along.failed(error);
+      throw error;
+    });
+    const taken = along.leased(answers) !== undefined;
+    const [outcome] = await this.outcomesOf([message], inserted);
+    return [taken && outcome!.kind === 'accepted' ? { ...outcome!, taken } : outcome!];
+  }
+
   private async insert(messages: readonly NewMessage[], tx?: Transaction): Promise<readonly Outcome[]> {
     if (messages.length === 0) return [];
-    const rows = await this.store.insert(messages, tx);
+    return this.outcomesOf(messages, await this.store.insert(messages, tx), tx);
+  }
+
+  private async outcomesOf(
+    messages: readonly NewMessage[],
+    rows: readonly Inserted[],
+    tx?: Transaction,
+  ): Promise<readonly Outcome[]> {
     if (rows.length === messages.length && rows.every(({ status }) => status === 'pending')) {
       return messages.map(({ id }) => ({ kind: 'accepted', id, status: 'pending' }));
     }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { Database } from '../database/database.ts';
+import { Database, type Statement } from '../database/database.ts';
+import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
 import {
   ADD_PRODUCERS,
@@ -45,6 +46,16 @@ export class IngestStore {
   /** Those that were new, in no order. */
   insert(messages: readonly NewMessage[], on: Statements = this.database): Promise<Inserted[]> {
     return on.query<Inserted>(INSERT_MESSAGES, [recordset(messages)]);
+  }
+
+  /** One that is stored together with what goes along with its commit. */
+  async insertAlong(
+    message: NewMessage,
+    along: readonly Statement[],
+  ): Promise<{ inserted: Inserted[]; answers: unknown[][] }> {
+    const insert = [INSERT_MESSAGES, [recordset([message])]] as const;
+    const [inserted, , ...answers] = await this.database.together([insert, [STRAIGHT_PLANS], ...along]);
+    return { inserted: inserted as Inserted[], answers };
   }
 
   /** By index, the stored message of the same identity. */

@@ -154,7 +154,8 @@ export class Ingest implements BeforeApplicationShutdown {
   private wake(messages: readonly NewMessage[], outcomes: readonly Outcome[]): void {
     const lanes = new Set<number>();
     outcomes.forEach((outcome, index) => {
-      if (outcome.kind === 'accepted' && outcome.status === 'pending') lanes.add(messages[index]!.lane);
+      if (outcome.kind === 'accepted' && outcome.status === 'pending' && !outcome.taken)
+        lanes.add(messages[index]!.lane);
     });
     if (lanes.size) this.wakeups.written('inbox', lanes);
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { Database } from '../database/database.ts';
-import { isRefusingEverybody } from '../database/faults.ts';
+import { Database, type Statement } from '../database/database.ts';
+import { isDatabaseAway, isRefusingEverybody } from '../database/faults.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { GUARDS } from './guards.ts';
 import {
@@ -77,6 +77,16 @@ export interface Leased<Row> {
   readonly rows: Row[];
 }
 
+/** A lease and a claim that go along with somebody else's transaction, the one that writes what is claimed. */
+export interface Along<Row> {
+  /** To be issued last, after STRAIGHT_PLANS. */
+  readonly statements: readonly Statement[];
+  /** What came of them, from their answers; once that transaction is committed. Undefined: the lanes were not to be had. */
+  leased(answers: readonly (readonly unknown[])[]): Leased<Row> | undefined;
+  /** The transaction failed; where its COMMIT may have happened nevertheless, what it took is given back. */
+  failed(error: unknown): void;
+}
+
 interface Claimed<Row> {
   readonly rows: Row[];
   /** How many rows of held keys were met. */
@@ -134,8 +144,7 @@ export class LaneQueue<Row extends LaneRow> {
   async lease(request: LeaseRequest): Promise<Leased<Row> | undefined> {
     await this.giveBackOwed();
     const { hint } = request;
-    if (hint && request.quick)
-      return this.leaseAs(request, (token) => this.leaseQuickly(token, hint, request));
+    if (hint && request.quick) return this.leaseQuickly(hint, request);
     if (hint) return this.leaseFrom(0, request);
     const from = this.cursor;
     const leased =
@@ -149,6 +158,35 @@ export class LaneQueue<Row extends LaneRow> {
   async leaseSuspect(): Promise<Leased<Row> | undefined> {
     await this.giveBackOwed();
     return this.leaseFrom(0, { hint: undefined, mostLanes: 1, mostRows: 1 }, true);
+  }
+
+  /** The same for hinted lanes that surely have work, with the transaction that writes it. */
+  along(
+    hint: readonly number[],
+    request: Pick<LeaseRequest, 'mostLanes' | 'mostRows' | 'mostPerLane'>,
+  ): Along<Row> {
+    const { name } = this;
+    const { leaseMs, replica } = this.options;
+    const { mostLanes } = request;
+    const token = randomUUID();
+    const share = shareOut(request, Math.min(mostLanes, hint.length));
+    return {
+      statements: [
+        [this.sql.leaseHinted, [name, 0, hint, mostLanes, token, leaseMs, replica, 1, false]],
+        [this.sql.claim, [name, [token], hint, share.perLane, share.window, share.mostRows]],
+      ],
+      leased: (answers) => {
+        const [lanes, answer] = answers as [LaneRow[], (Row & { parked: number })[]];
+        if (lanes.length === 0) return undefined;
+        const claimed = claimOf(answer);
+        const outlook = outlookAfter(share, lanes.length, claimed);
+        return { tenure: newTenure(token, lanes, this.nextRenewal(), outlook), rows: claimed.rows };
+      },
+      failed: (error) => {
+        if (isDatabaseAway(error))
+          this.owed.push({ token, lanes: undefined, blamed: !isRefusingEverybody(error) });
+      },
+    };
   }
 
   /** The next rows of lanes already held; none of lanes that were lost meanwhile. */
@@ -256,35 +294,20 @@ export class LaneQueue<Row extends LaneRow> {
     ]);
   }
 
-  private leaseFrom(
+  private async leaseFrom(
     first: number,
     request: LeaseRequest,
     suspects: boolean | null = this.options.suspectsApart ? false : null,
   ): Promise<Leased<Row> | undefined> {
-    return this.leaseAs(request, async (token) => {
-      const leased = await this.database.transaction((tx) =>
-        this.leaseIn(tx, token, first, request, suspects),
-      );
-      if (leased && leased.takenOver > 0) this.options.onTakenOver?.(leased.takenOver);
-      return leased;
-    });
-  }
-
-  /** Under a new token; claims on where there was nothing but rows to park. */
-  private async leaseAs(
-    { mostRows, mostPerLane }: LeaseRequest,
-    lease: (token: string) => Promise<Leased<Row> | undefined>,
-  ): Promise<Leased<Row> | undefined> {
     const token = randomUUID();
-    try {
-      const leased = await lease(token);
-      if (!leased || leased.rows.length > 0 || !leased.tenure.parking) return leased;
-      return { tenure: leased.tenure, rows: await this.claim(leased.tenure, mostRows, mostPerLane) };
-    } catch (error) {
+    const lease = (tx: Transaction) => this.leaseIn(tx, token, first, request, suspects);
+    const leased = await this.database.transaction(lease).catch((error) => {
       // The commit may have happened: then these lanes are ours, and nobody knows.
       this.owed.push({ token, lanes: undefined, blamed: !isRefusingEverybody(error) });
       throw error;
-    }
+    });
+    if (leased && leased.takenOver > 0) this.options.onTakenOver?.(leased.takenOver);
+    return this.pastParked(leased, request);
   }
 
   /**
@@ -292,23 +315,30 @@ export class LaneQueue<Row extends LaneRow> {
    * has nothing left behind it is cleared away by the next look at the lane.
    */
   private async leaseQuickly(
-    token: string,
     hint: readonly number[],
     request: LeaseRequest,
   ): Promise<Leased<Row> | undefined> {
-    const { name } = this;
-    const { leaseMs, replica } = this.options;
-    const { mostLanes } = request;
-    const share = shareOut(request, Math.min(mostLanes, hint.length));
-    const [, lanes, answer] = (await this.database.together([
-      [QUEUE_SETTINGS],
-      [this.sql.leaseHinted, [name, 0, hint, mostLanes, token, leaseMs, replica, 1, false]],
-      [this.sql.claim, [name, [token], hint, share.perLane, share.window, share.mostRows]],
-    ])) as [unknown, LaneRow[], (Row & { parked: number })[]];
-    if (lanes.length === 0) return undefined;
-    const claimed = claimOf(answer);
-    const tenure = newTenure(token, lanes, this.nextRenewal(), outlookAfter(share, lanes.length, claimed));
-    return { tenure, rows: claimed.rows };
+    const along = this.along(hint, request);
+    const answers = await this.database.together([[QUEUE_SETTINGS], ...along.statements]).catch((error) => {
+      along.failed(error);
+      throw error;
+    });
+    return this.pastParked(along.leased(answers.slice(1)), request);
+  }
+
+  /** Claims on where there was nothing but rows to park. */
+  private async pastParked(
+    leased: Leased<Row> | undefined,
+    { mostRows, mostPerLane }: LeaseRequest,
+  ): Promise<Leased<Row> | undefined> {
+    if (!leased || leased.rows.length > 0 || !leased.tenure.parking) return leased;
+    const { tenure } = leased;
+    try {
+      return { tenure, rows: await this.claim(tenure, mostRows, mostPerLane) };
+    } catch (error) {
+      this.owed.push({ token: tenure.token, lanes: undefined, blamed: !isRefusingEverybody(error) });
+      throw error;
+    }
   }
 
   private async leaseIn(

@@ -19,6 +19,7 @@ import {
   RESEAL_LISTENER,
   REVISION,
   SET_STATE,
+  STILL_CURRENT,
   TAKE_TURN,
 } from './listeners.sql.ts';
 
@@ -71,6 +72,11 @@ export class ListenersStore {
   async revision(tx: Pick<Transaction, 'query'> = this.database): Promise<{ revision: number; now: Date }> {
     const [row] = await tx.query<{ revision: number; now: Date }>(REVISION);
     return row!;
+  }
+
+  /** Rejects if something has changed since. */
+  async stillAt(revision: number, tx: Transaction): Promise<void> {
+    await tx.query(STILL_CURRENT, [revision]);
   }
 
   live(tx: Pick<Transaction, 'query'> = this.database): Promise<ListenerRow[]> {

@@ -9,6 +9,11 @@ export const TAKE_TURN = `SELECT pg_advisory_xact_lock(${WRITER_LOCK})`;
 /** listener.revision — has anything changed? */
 export const REVISION = kept(`SELECT COALESCE(max(revision), 0) AS revision, now() AS now FROM listener`);
 
+/** listener.current — fails by a division by zero if something has changed since. $1 revision */
+export const STILL_CURRENT = kept(
+  `SELECT 1 / (COALESCE(max(revision), 0) <= $1::bigint)::integer FROM listener`,
+);
+
 const COLUMNS = `number, name, definition, lanes, sealed, secret_from, origin, state, state_reason, state_since, state_by,
   created_at, updated_at, deleted_at`;
 

@@ -94,10 +94,9 @@ export class Listeners {
     await this.refresh().catch(() => undefined);
   }
 
-  /** Whether what is known at the time of the call is what is stored, as this transaction sees it. */
-  async isCurrent(tx: Transaction): Promise<boolean> {
-    const { revision: known } = this.now;
-    return (await this.store.revision(tx)).revision <= known;
+  /** Rejects where what is known now is not what is stored, as this transaction sees it. */
+  stillCurrent(tx: Transaction): Promise<void> {
+    return this.store.stillAt(this.now.revision, tx);
   }
 
   /** Looks now; cheap when nothing has changed. */

@@ -7,14 +7,16 @@ import {
 import type { Loop, Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
-import type { HoldRequest } from '../lanes/lane-queue.ts';
+import type { Along, HoldRequest, Leased } from '../lanes/lane-queue.ts';
+import { Offers } from '../lanes/offers.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { Listeners } from '../listeners/listeners.ts';
 import { Admission } from './admission.ts';
-import { byLane } from './claimed-delivery.ts';
+import { byLane, type ClaimedDelivery } from './claimed-delivery.ts';
 import { listenerOfLane } from './delivery-lane.ts';
 import { Draining } from './draining.ts';
 import { fairShare } from './fair-share.ts';
+import { FanOut } from './fan-out.ts';
 import { Gates } from './gates.ts';
 import { heldLane } from './held-lane.ts';
 import { HeldLanes } from './held-lanes.ts';
@@ -27,6 +29,8 @@ import { Settling } from './settling.ts';
 
 /** Between two looks everywhere, however soon something is due. */
 const SHORTEST_REST_MS = 20;
+/** Lanes of one commit; a batch that writes to many has better things to do before it is committed. */
+const MOST_ALONG = 8;
 
 /**
  * D5: sends what is owed, independently of the inbox. Every lane is a run of its own, so that a listener that hangs
@@ -41,6 +45,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   private readonly released = new Set<number>();
   /** Lanes there was no room for. */
   private readonly postponed = new Set<number>();
+  private readonly offers = new Offers<ClaimedDelivery>();
   private readonly timers = new Set<NodeJS.Timeout>();
   private lookAtMs = 0;
   /** Where the last look ended, if it did not see everything. */
@@ -59,12 +64,14 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     private readonly draining: Draining,
     private readonly sizes: RunSizes,
     settling: Settling,
+    fanOut: FanOut,
     wakeups: Wakeups,
     loops: Loops,
   ) {
     this.loop = loops.create('outbox', settings.outboxPoll, () => this.pass());
     runs.onReleased = ({ lane }) => this.lookAgainAt([lane, ...this.takeAll(this.postponed)]);
     settling.onHolds = (holds) => this.remember(holds);
+    fanOut.offer = (written) => this.offer(written);
     wakeups.on('outbox', (written) => this.wake(written));
     listeners.onChange(() => this.lookEverywhereSoon());
   }
@@ -80,6 +87,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     this.draining.begin();
     for (const timer of this.timers) clearTimeout(timer);
     await this.loop.stop();
+    await this.offers.allOver();
     await this.runs.allEnded();
     await this.lanes.stop();
     this.draining.done();
@@ -189,15 +197,27 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
 
   private async lease(lanes: readonly number[], mostPerLane: number, quick: boolean): Promise<void> {
     const askedAtMs = performance.now();
-    const leased = await this.queue.lanes.lease({
-      hint: lanes,
-      mostLanes: lanes.length,
-      mostRows: lanes.length * mostPerLane,
-      mostPerLane,
-      quick,
-    });
+    const wanted = wantedOf(lanes, mostPerLane);
+    const leased = await this.queue.lanes.lease({ hint: lanes, quick, ...wanted });
     if (!leased) return;
-    const { tenure, rows } = leased;
+    this.start(leased, mostPerLane, askedAtMs);
+    // One that crashed before is taken alone; the others are still to be had.
+    const { careful, lanes: taken } = leased.tenure;
+    if (careful) for (const lane of lanes) if (!taken.has(lane)) this.released.add(lane);
+  }
+
+  /** What is fanned out to few lanes is leased and claimed with that very commit, if there is room for it. */
+  private offer(written: ReadonlySet<number>): Along<ClaimedDelivery> | undefined {
+    if (written.size > MOST_ALONG || !this.loop.isRunning || this.draining.stopping.aborted) return undefined;
+    const lanes = [...written].filter((lane) => this.isWanted(lane));
+    if (lanes.length === 0 || lanes.length > this.settings.outboxLanes - this.lanes.size) return undefined;
+    const mostPerLane = Math.min(...lanes.map((lane) => this.mostRowsOf(lane)));
+    const along = this.queue.lanes.along(lanes, wantedOf(lanes, mostPerLane));
+    const askedAtMs = performance.now();
+    return this.offers.make(along, (leased) => this.start(leased, mostPerLane, askedAtMs));
+  }
+
+  private start({ tenure, rows }: Leased<ClaimedDelivery>, mostPerLane: number, askedAtMs: number): void {
     const claimed = byLane(rows);
     for (const lane of tenure.lanes) {
       const held = heldLane({
@@ -212,7 +232,9 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
       this.lanes.add(held);
       void this.runs.start(held, claimed.get(lane) ?? []);
     }
-    // One that crashed before is taken alone; the others are still to be had.
-    if (tenure.careful) for (const lane of lanes) if (!tenure.lanes.has(lane)) this.released.add(lane);
   }
+}
+
+function wantedOf(lanes: readonly number[], mostPerLane: number) {
+  return { mostLanes: lanes.length, mostRows: lanes.length * mostPerLane, mostPerLane };
 }

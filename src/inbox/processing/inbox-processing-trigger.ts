@@ -7,7 +7,8 @@ import {
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
-import type { Leased } from '../../lanes/lane-queue.ts';
+import type { Along, Leased } from '../../lanes/lane-queue.ts';
+import { Offers } from '../../lanes/offers.ts';
 import type { Tenure } from '../../lanes/tenure.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
@@ -39,6 +40,9 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   private written = false;
   private lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
   private readonly breadth: Breadth;
+  private readonly offers = new Offers<ClaimedMessage>();
+  private readonly stopping = new AbortController();
+  private lookAgain: NodeJS.Timeout | undefined;
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
@@ -71,9 +75,38 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   /** Stops claiming; what is in flight is finished, what waits for a call outside is given back uncharged. */
   async beforeApplicationShutdown(): Promise<void> {
     this.slowLanes.stop();
+    this.stopping.abort();
+    clearTimeout(this.lookAgain);
     await Promise.all([...this.workers, this.careful].map((loop) => loop.stop()));
+    await this.offers.allOver();
     // Only now: a worker may have handed over a lane with its last breath.
     await this.slowLanes.stopped();
+  }
+
+  /**
+   * For a lone message, if a worker rests: its lane is leased and the message claimed with the commit that stores it, a
+   * round trip earlier. Whoever takes it says what came of that commit.
+   */
+  offer(lane: number): Along<ClaimedMessage> | undefined {
+    const resting = this.workers.filter((worker) => worker.isResting).length;
+    if (resting <= this.offers.size || this.stopping.signal.aborted) return undefined;
+    const mostRows = this.settings.inboxBatchMessages;
+    const along = this.queue.lanes.along([lane], { mostLanes: 1, mostRows });
+    return this.offers.make(along, (leased) => this.workDirectly(leased));
+  }
+
+  /** As a worker would; what goes wrong has been told then. */
+  private async workDirectly(leased: Leased<ClaimedMessage>): Promise<void> {
+    const { tenure } = leased;
+    const lanes = [...tenure.lanes];
+    const work = () => this.work(leased, performance.now(), this.stopping.signal, () => undefined);
+    await this.orAbandon(tenure, work).catch(() => undefined);
+    for (const lane of lanes) this.hinted.add(lane);
+    if (tenure.more || this.stopping.signal.aborted) return this.wake([]);
+    this.lookAgain ??= setTimeout(() => {
+      this.lookAgain = undefined;
+      (this.workers.find((worker) => worker.isResting) ?? this.workers[0]!).wake();
+    }, LOOK_AGAIN_MS);
   }
 
   /** One resting worker is enough. If none rests, one goes on at once: it may be just about to. */

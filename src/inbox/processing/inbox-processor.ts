@@ -7,7 +7,8 @@ import type { Transaction } from '../../database/transaction.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
 import { LeaseLost, type Tenure } from '../../lanes/tenure.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
-import { FanOut, ListenersChanged } from '../../outbox/fan-out.ts';
+import { FanOut } from '../../outbox/fan-out.ts';
+import { type Deliveries, ListenersChanged } from '../../outbox/fan-out-deliveries.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
 import { ApplyFailed, Effects, type Prepared } from '../denormalizers/effects.ts';
@@ -172,23 +173,27 @@ export class InboxProcessor {
   ): Promise<void> {
     const ended = this.metrics.started(rows);
     const released = last && rows === messages ? [...tenure.lanes] : [];
-    const written = await this.inOne(tenure, prepared, rows, released).catch((error) => {
+    const deliveries = this.fanOut.of(rows);
+    const sent = await this.inOne(tenure, prepared, rows, deliveries, released).catch((error) => {
       ended(false);
+      deliveries.failed(reasonOf(error));
       throw error;
     });
+    const outbox = deliveries.committed();
     for (const lane of released) tenure.lanes.delete(lane);
     ended(true);
     this.metrics.finished(rows);
-    this.metrics.sent.inc(written.sent);
+    this.metrics.sent.inc(sent.length);
     this.unhandled.report(rows);
-    if (written.inbox.size) this.wakeups.written('inbox', written.inbox);
-    if (written.outbox.size) this.wakeups.written('outbox', written.outbox);
+    if (sent.length > 0) this.wakeups.written('inbox', new Set(sent.map(({ lane }) => lane)));
+    if (outbox.size) this.wakeups.written('outbox', outbox);
   }
 
   private inOne(
     tenure: Tenure,
     prepared: Prepared,
     rows: readonly ClaimedMessage[],
+    deliveries: Deliveries,
     released: readonly number[],
   ) {
     return this.database.transaction(async (tx) => {
@@ -200,15 +205,17 @@ export class InboxProcessor {
         await fenced;
         throw error;
       });
-      const [, outboxLanes] = await Promise.all([
-        fenced,
-        this.fanOut.write(rows, tx),
-        readModelTx.storeSent(this.ingest),
-        this.settle.finish(rows, tx),
-        this.queue.lanes.releaseIn(tx, tenure, released),
-      ]);
-      const { sent } = readModelTx;
-      return { sent: sent.length, inbox: new Set(sent.map(({ lane }) => lane)), outbox: outboxLanes };
+      await fenced;
+      await tx.last(() =>
+        Promise.all([
+          deliveries.write(tx),
+          readModelTx.storeSent(this.ingest),
+          this.settle.finish(rows, tx),
+          this.queue.lanes.releaseIn(tx, tenure, released),
+          deliveries.takeAlong(tx),
+        ]),
+      );
+      return readModelTx.sent;
     });
   }
 

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
+import { isUntrue } from '../../database/faults.ts';
 import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { GUARDS } from '../../lanes/guards.ts';
@@ -39,14 +40,17 @@ export class SettleStore {
   async finish(messages: readonly ClaimedMessage[], tx: Transaction): Promise<void> {
     if (messages.length === 0) return;
     void tx.query(STRAIGHT_PLANS);
-    const counts = byKey(messages, ({ attempt }) => attempt).map((rows) =>
+    const finished = byKey(messages, ({ attempt }) => attempt).map((rows) =>
       tx.execute(FINISH, [
         rows.map(({ place }) => place),
         rows.map(({ position }) => position),
         rows[0]!.attempt,
+        GUARDS.settledCount ? rows.length : null,
       ]),
     );
-    await expectRows(Promise.all(counts).then(sum), messages.length);
+    await Promise.all(finished).catch((error) => {
+      throw isUntrue(error) ? new SettledByOthers('not all rows were there to be finished') : error;
+    });
   }
 
   async lapse(lapses: readonly Lapse[], tx: Transaction): Promise<void> {
@@ -94,8 +98,4 @@ async function expectRows(changed: Promise<number>, expected: number): Promise<v
   if (count !== expected && GUARDS.settledCount) {
     throw new SettledByOthers(`changed ${count} of ${expected} rows`);
   }
-}
-
-function sum(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0);
 }

@@ -36,11 +36,15 @@ const each = <Value>(value: Value) => positions.map(() => value);
 
 describe('what settles a batch goes straight to its rows, whatever the statistics say', () => {
   it.each([
-    ['finish', FINISH, () => [places, positions, 1]],
     ['lapse', LAPSE, () => [positions, each(1), each('dead'), each('e'), each(null), each(true)]],
     ['put back', PUT_BACK, () => [positions, each(1), each('e'), each(true)]],
   ])('%s', async (_, sql, values) => {
     expect(await inVain(client, STRAIGHT_PLANS, sql, values())).toEqual({ lookedAt: 0, left: 0 });
+  });
+
+  it('finish, which counts its rows itself', async () => {
+    const { lookedAt } = await inVain(client, STRAIGHT_PLANS, FINISH, [places, positions, 1, null]);
+    expect(lookedAt).toBe(0);
   });
 
   it('which a plain join does not', async () => {
@@ -48,6 +52,26 @@ describe('what settles a batch goes straight to its rows, whatever the statistic
                   WHERE inbox.position = done.position AND inbox.status = 'processing'`;
     const { lookedAt } = await inVain(client, STRAIGHT_PLANS, join, [positions]);
     expect(lookedAt).toBeGreaterThan(CLAIMED * CLAIMED);
+  });
+});
+
+describe('finishing a batch', () => {
+  const finish = async (attempt: number) => {
+    await client.query('BEGIN');
+    const outcome = await client.query(FINISH, [places, positions, attempt, CLAIMED]).then(
+      () => 'done',
+      ({ code }) => code,
+    );
+    await client.query('ROLLBACK');
+    return outcome;
+  };
+
+  it('succeeds where every row is as it was claimed', async () => {
+    expect(await finish(1)).toBe('done');
+  });
+
+  it('fails where rows were claimed at another attempt: COMMIT may be behind it already', async () => {
+    expect(await finish(2)).toBe('22012');
   });
 });
 

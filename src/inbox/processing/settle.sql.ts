@@ -3,13 +3,20 @@ import { markedIn } from '../../lanes/marked.ts';
 
 /*
  * The row count of these is the second fence: a row that another replica settled meanwhile, or claimed at another
- * attempt, is not changed. The caller compares.
+ * attempt, is not changed. The caller compares; finish does itself, because COMMIT goes with it.
  */
 
-/** inbox.finish — those of one attempt, where the claim left them. $1 places, $2 positions, $3 attempt */
+/**
+ * inbox.finish — those of one attempt, where the claim left them; all of them, or it fails by a division by zero.
+ * $1 places, $2 positions, $3 attempt, $4 how many (null: however many)
+ */
 export const FINISH = kept(`
-  UPDATE inbox SET status = 'finished', waits = NULL, error = NULL, settled_at = now()
-  WHERE ctid = ANY ($1::tid[]) AND position = ANY ($2::bigint[]) AND attempt = $3 AND status = 'processing'`);
+  WITH done AS (
+    UPDATE inbox SET status = 'finished', waits = NULL, error = NULL, settled_at = now()
+    WHERE ctid = ANY ($1::tid[]) AND position = ANY ($2::bigint[]) AND attempt = $3 AND status = 'processing'
+    RETURNING 1
+  )
+  SELECT 1 / (count(*) = COALESCE($4::integer, count(*)))::integer FROM done`);
 
 const MARKED = markedIn('inbox');
 

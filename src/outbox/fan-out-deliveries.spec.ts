@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { inVain } from '../../test/support/in-vain.ts';
-import { WRITE_DELIVERIES } from './fan-out.sql.ts';
+import { WRITE_DELIVERIES } from './fan-out-deliveries.sql.ts';
 
 const MESSAGES = 256;
 

@@ -1,0 +1,95 @@
+import { isUntrue } from '../database/faults.ts';
+import type { Transaction } from '../database/transaction.ts';
+import type { Along, LaneRow } from '../lanes/lane-queue.ts';
+import type { Listener } from '../listeners/listener.ts';
+import type { Listeners } from '../listeners/listeners.ts';
+import type { MessageContent } from './claimed-delivery.ts';
+import type { Contents } from './contents.ts';
+import { keepsOrder, laneOfDelivery } from './delivery-lane.ts';
+import { WRITE_DELIVERIES } from './fan-out-deliveries.sql.ts';
+
+/** A handled message, as far as its deliveries need it. */
+export interface FannedOut extends MessageContent {
+  readonly lane: number;
+}
+
+/** Another replica has changed a listener, and this one has not heard of it yet. */
+export class ListenersChanged extends Error {}
+
+/** Whether lanes that are written to go along with the commit. */
+export type Offer = (lanes: ReadonlySet<number>) => Along<LaneRow> | undefined;
+
+/** What a batch of messages owes, in one transaction: write, take along; then one of committed and failed. */
+export class Deliveries {
+  private owed: readonly FannedOut[] = [];
+  private lanes: ReadonlySet<number> = new Set();
+  private along: Along<LaneRow> | undefined;
+  private answers: unknown[][] = [];
+
+  constructor(
+    private readonly messages: readonly FannedOut[],
+    private readonly listeners: Listeners,
+    private readonly contents: Contents,
+    private readonly offer: Offer,
+  ) {}
+
+  /**
+   * What was posted after a listener was defined is owed to it, whichever replica handles the message: rejects with
+   * ListenersChanged where this one has not heard of it.
+   */
+  async write(tx: Transaction): Promise<void> {
+    const current = this.listeners.stillCurrent(tx).catch((error) => {
+      throw isUntrue(error) ? new ListenersChanged() : error;
+    });
+    const of = ({ type }: FannedOut) => this.listeners.of(type);
+    this.owed = this.messages.filter((message) => of(message).length > 0);
+    const lanesOf = (message: FannedOut) => of(message).map((one) => laneOfDelivery(one, message));
+    this.lanes = new Set(this.owed.flatMap(lanesOf));
+    await Promise.all([current, this.writeTo(targetsOf(this.owed, of), tx)]);
+  }
+
+  /** After what changes the plans; before the COMMIT. */
+  async takeAlong(tx: Transaction): Promise<void> {
+    this.along = this.lanes.size > 0 ? this.offer(this.lanes) : undefined;
+    const statements = this.along?.statements ?? [];
+    this.answers = await Promise.all(statements.map(([sql, values]) => tx.query<unknown>(sql, values)));
+  }
+
+  /** Answers with the lanes to be woken: those that were taken along are being sent from. */
+  committed(): ReadonlySet<number> {
+    for (const message of this.owed) this.contents.remember(message);
+    const taken = this.along?.leased(this.answers)?.tenure.lanes;
+    return taken ? new Set([...this.lanes].filter((lane) => !taken.has(lane))) : this.lanes;
+  }
+
+  failed(error: unknown): void {
+    this.along?.failed(error);
+  }
+
+  private async writeTo(targets: readonly Target[], tx: Transaction): Promise<void> {
+    if (targets.length === 0) return;
+    const { owed } = this;
+    await tx.execute(WRITE_DELIVERIES, [
+      owed.map(({ position }) => position),
+      owed.map(({ key }) => key),
+      owed.map(({ id }) => id),
+      owed.map(({ lane }) => lane),
+      owed.map(({ type }) => type),
+      owed.map(({ payload }) => Buffer.byteLength(payload)),
+      targets.map(({ type }) => type),
+      targets.map(({ listener }) => listener.number),
+      targets.map(({ listener }) => listener.lanes),
+      targets.map(({ listener }) => keepsOrder(listener)),
+    ]);
+  }
+}
+
+interface Target {
+  readonly type: string;
+  readonly listener: Listener;
+}
+
+function targetsOf(owed: readonly FannedOut[], of: (message: FannedOut) => readonly Listener[]): Target[] {
+  const firstOfTypes = new Map(owed.map((message) => [message.type, message]));
+  return [...firstOfTypes].flatMap(([type, message]) => of(message).map((listener) => ({ type, listener })));
+}
