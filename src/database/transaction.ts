@@ -1,12 +1,21 @@
 import type { Socket } from 'node:net';
 import type { PoolClient, QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import { formatDuration } from '../config/duration.ts';
 import { kept, keptName } from './kept.ts';
 
 const TRANSACTION_ID = kept('SELECT pg_current_xact_id()::text AS id');
 
 /** No name is used twice, whatever became of the first. */
 let lastName = 0;
+
+/** Work in a transaction did not end in the time it was given. */
+export class TookTooLong extends Error {
+  constructor(ms: number) {
+    super(`it took longer than ${formatDuration(ms)}`);
+    this.name = 'TookTooLong';
+  }
+}
 
 /**
  * An open transaction. Statements issued without awaiting each other are pipelined: they reach the server in
@@ -60,6 +69,25 @@ export class Transaction {
   /** Resolves when every statement issued so far has been answered; rejects with the first one's error. */
   async settled(): Promise<void> {
     while (this.pending.size > 0) await Promise.all(this.pending);
+  }
+
+  /**
+   * The answer of the work; rejects before there is one when the connection breaks, or after so long. Work that waits for
+   * something else than the database would not hear of it.
+   */
+  within<T>(ms: number, work: Promise<T>): Promise<T> {
+    const { client } = this;
+    let onBroken: (error?: Error) => void;
+    let timer: NodeJS.Timeout;
+    const cut = new Promise<never>((_, reject) => {
+      onBroken = (error = new Error('Connection terminated')) => reject(error);
+      timer = setTimeout(() => reject(new TookTooLong(ms)), ms);
+      client.once('error', onBroken).once('end', onBroken);
+    });
+    return Promise.race([work, cut]).finally(() => {
+      clearTimeout(timer);
+      client.off('error', onBroken).off('end', onBroken);
+    });
   }
 
   /**

@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import { Pending } from '../contract/pending.ts';
 import { Database } from '../database/database.ts';
 import { isConflictOfTransactions } from '../database/faults.ts';
-import type { Transaction } from '../database/transaction.ts';
+import { TookTooLong, type Transaction } from '../database/transaction.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 import { laneOf } from '../lanes/lane-of.ts';
 import { Denormalizers } from './denormalizers/denormalizers.ts';
@@ -19,6 +19,8 @@ const MOST_MESSAGES = 1_000;
 const MOST_TRIES = 5;
 /** Of the engine's connections; a flood of such reads must not keep messages from being processed. */
 const MOST_AT_ONCE = 2;
+/** For an apply that does not end; below the time after which the server would end an idle session. */
+const PATIENCE_MS = 4_000;
 
 /** Carries the answer out of a transaction that must not stay. */
 class RolledBack<T> extends Error {
@@ -51,11 +53,7 @@ export class InboxPending extends Pending {
     } finally {
       this.endTurn();
     }
-    throw new Problem(
-      'read-model-behind',
-      'Messages of this key are being applied; ask again.',
-      retryAfter(1),
-    );
+    throw behind('Messages of this key are being applied; ask again.');
   }
 
   /** Undefined: the processor is at the same rows; the next look finds them applied. */
@@ -64,16 +62,24 @@ export class InboxPending extends Pending {
     read: (manager: EntityManager) => Promise<T>,
   ): Promise<RolledBack<T> | undefined> {
     try {
-      return await this.database.transaction(async (tx) => {
-        await tx.execute(ONE_SNAPSHOT);
-        await this.applyWaiting(key, tx);
-        throw new RolledBack(await read(tx.manager));
-      });
+      return await this.database.transaction((tx) => tx.within(PATIENCE_MS, this.lookAhead(key, read, tx)));
     } catch (error) {
       if (error instanceof RolledBack) return error;
+      if (error instanceof TookTooLong)
+        throw behind('The waiting messages of this key are not through in time.');
       if (isConflictOfTransactions(error)) return undefined;
       throw error;
     }
+  }
+
+  private async lookAhead<T>(
+    key: string,
+    read: (manager: EntityManager) => Promise<T>,
+    tx: Transaction,
+  ): Promise<never> {
+    await tx.execute(ONE_SNAPSHOT);
+    await this.applyWaiting(key, tx);
+    throw new RolledBack(await read(tx.manager));
   }
 
   private async applyWaiting(key: string, tx: Transaction): Promise<void> {
@@ -120,4 +126,8 @@ export class InboxPending extends Pending {
     if (next) next();
     else this.free += 1;
   }
+}
+
+function behind(detail: string): Problem {
+  return new Problem('read-model-behind', detail, retryAfter(1));
 }

@@ -10,7 +10,7 @@ import { Wakeups } from '../../lanes/wakeups.ts';
 import { FanOut, ListenersChanged } from '../../outbox/fan-out.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
-import { ApplyFailed, Effects, type Prepared } from '../denormalizers/effects.ts';
+import { ApplyFailed, type Bound, Effects, type Prepared } from '../denormalizers/effects.ts';
 import { IngestStore } from '../ingest-store.ts';
 import { byKey } from './by-key.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
@@ -100,6 +100,7 @@ export class InboxProcessor {
     const failed = await this.together(batch, rows);
     batch.progressed?.();
     if (!failed) return this.run(batch, behind, []);
+    await this.keepLease(batch.tenure);
     if (rows.length === 1) {
       const keyWaits = await this.fail(batch.tenure, rows[0]!, failed.reason, behind);
       if (!keyWaits) return this.run(batch, behind, []);
@@ -120,6 +121,11 @@ export class InboxProcessor {
     for (const [first, ...rest] of byKey(rows, ({ key }) => key)) {
       await this.run(batch, [first!], rest);
     }
+  }
+
+  /** What did not end may have taken most of it. */
+  private async keepLease(tenure: Tenure): Promise<void> {
+    if (performance.now() >= tenure.renewAtMs) await this.queue.lanes.renew(tenure);
   }
 
   /** Undefined: done. Messages of lanes that were lost are somebody else's now: done as well. */
@@ -196,7 +202,8 @@ export class InboxProcessor {
       const readModelTx = new ReadModelTx(tx);
       // What the fence says is met below, or here when an effect failed: without the lane that says nothing.
       fenced.catch(() => undefined);
-      await this.effects.apply(rows, readModelTx, prepared).catch(async (error) => {
+      const bound: Bound = (work) => tx.within(this.settings.inboxApplyTimeout, work);
+      await this.effects.apply(rows, readModelTx, prepared, bound).catch(async (error) => {
         await fenced;
         throw error;
       });
