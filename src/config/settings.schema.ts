@@ -184,7 +184,7 @@ export const SETTINGS = {
     min: 1,
     max: 1_000,
     default: 64,
-    about: 'How many lanes may wait for calls outside (`prepare`) on this replica.',
+    about: 'How many calls outside (`prepare`) this replica makes at a time.',
   }),
   INBOX_PREPARE_TIMEOUT: duration({
     min: '1s',

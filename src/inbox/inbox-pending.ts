@@ -13,6 +13,7 @@ import { ONE_SNAPSHOT, PENDING_MESSAGES } from './pending.sql.ts';
 import type { ClaimedMessage } from './processing/claimed-message.ts';
 import { ReadModelTx } from './processing/read-model-tx.ts';
 import { sift } from './processing/sift.ts';
+import { Turns } from './processing/turns.ts';
 
 /** A burst beyond this is not laid over: the answer is then as of the first so many. */
 const MOST_MESSAGES = 1_000;
@@ -32,8 +33,7 @@ class RolledBack<T> extends Error {
 /** Applies a key's waiting messages for real, reads, and rolls back: what will be is computed by what will do it. */
 @Injectable()
 export class InboxPending extends Pending {
-  private free = MOST_AT_ONCE;
-  private readonly queue: (() => void)[] = [];
+  private readonly turns = new Turns(MOST_AT_ONCE);
 
   constructor(
     private readonly database: Database,
@@ -44,14 +44,14 @@ export class InboxPending extends Pending {
   }
 
   async read<T>(key: string, read: (manager: EntityManager) => Promise<T>): Promise<T> {
-    await this.turn();
+    await this.turns.take();
     try {
       for (let attempt = 1; attempt <= MOST_TRIES; attempt++) {
         const answer = await this.tryToRead(key, read);
         if (answer) return answer.answer;
       }
     } finally {
-      this.endTurn();
+      this.turns.end();
     }
     throw behind('Messages of this key are being applied; ask again.');
   }
@@ -113,18 +113,6 @@ export class InboxPending extends Pending {
       await tx.execute('ROLLBACK TO SAVEPOINT pending');
       return false;
     }
-  }
-
-  private async turn(): Promise<void> {
-    if (this.free > 0) this.free -= 1;
-    else await new Promise<void>((resolve) => this.queue.push(resolve));
-  }
-
-  /** To the next in line, if there is one. */
-  private endTurn(): void {
-    const next = this.queue.shift();
-    if (next) next();
-    else this.free += 1;
   }
 }
 

@@ -318,6 +318,49 @@ describe('processing', () => {
     await ended('marked', 'finished');
   });
 
+  it('A14 makes no more calls outside at a time than it is told to, however many wait in one lane', async () => {
+    const own = await createDatabase();
+    const few = await startApp(own, { ...SETTINGS, INBOX_PREPARE_CONCURRENCY: '2' }, [LEDGER]);
+    const messages = Array.from({ length: 5 }, () => ({ key: 'k', type: 'slow', payload: {} }));
+    await few.call('POST', '/v1/messages/batch', { body: { messages } });
+    for (const most of [2, 2, 1]) {
+      await until(() => hanging.length >= most);
+      expect(hanging).toHaveLength(most);
+      for (const letGo of hanging.splice(0)) letGo();
+    }
+    await until(async () => (await own.query('SELECT FROM ledger')).length === 5);
+    await few.close();
+    await own.drop();
+  });
+
+  it('A9 A14 ends what became too late while it waited for its turn to call outside, without the call', async () => {
+    const own = await createDatabase();
+    const few = await startApp(own, { ...SETTINGS, INBOX_PREPARE_CONCURRENCY: '1' }, [LEDGER]);
+    const [{ soon }] = (await own.query(`SELECT now() + interval '400 ms' AS soon`)) as [{ soon: Date }];
+    const messages = [
+      { id: 'first', key: 'k', type: 'slow', payload: {} },
+      { id: 'late', key: 'k', type: 'slow', payload: {}, expiresAt: soon.toISOString() },
+      { id: 'last', key: 'k', type: 'slow', payload: {} },
+    ];
+    await few.call('POST', '/v1/messages/batch', { body: { messages } });
+    await until(() => hanging.length === 1);
+    await until(async () => (await own.query('SELECT WHERE now() > $1', [soon])).length > 0);
+    for (let calls = 0; calls < 2; calls++) {
+      await until(() => hanging.length === 1);
+      hanging.pop()!();
+    }
+    const statuses = () => own.query(`SELECT id, status, attempt FROM inbox ORDER BY position`);
+    await until(async () => (await own.query('SELECT FROM ledger')).length === 2);
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    expect(await statuses()).toEqual([
+      { id: 'first', status: 'finished', attempt: 1 },
+      { id: 'late', status: 'expired', attempt: 0 },
+      { id: 'last', status: 'finished', attempt: 1 },
+    ]);
+    await few.close();
+    await own.drop();
+  });
+
   it('A13 E7 gives back what waits for a call outside when it is told to stop, uncharged', async () => {
     const leaving = await startApp(database, SETTINGS, [LEDGER]);
     await replica.close();

@@ -12,10 +12,11 @@ export interface ClaimedMessage extends LaneRow {
   readonly headers: Readonly<Record<string, string>> | null;
   readonly occurred_at: Date | null;
   readonly received_at: Date;
+  readonly expires_at: Date | null;
   /** Its time had run out when it was claimed. */
   readonly expired: boolean;
 }
 
 /** What a claim of the inbox returns. */
 export const CLAIMED_COLUMNS = `id, source, type, key, attempt, payload::text AS payload, headers, occurred_at, received_at,
-  COALESCE(expires_at <= clock_timestamp(), false) AS expired`;
+  expires_at, COALESCE(expires_at <= clock_timestamp(), false) AS expired`;

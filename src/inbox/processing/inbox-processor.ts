@@ -18,7 +18,7 @@ import { decide, type Failure } from './decide.ts';
 import { InboxQueue } from './inbox-queue.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 import { ReadModelTx } from './read-model-tx.ts';
-import { SettledByOthers, SettleStore, type SlotWanted } from './settle-store.ts';
+import { SettledByOthers, SettleStore, type SlotWanted, TOO_LATE } from './settle-store.ts';
 import { type Sifted, sift, slotName } from './sift.ts';
 import { halves, split } from './split.ts';
 import { Unhandled } from './unhandled.ts';
@@ -78,6 +78,14 @@ export class InboxProcessor {
     const sifted = await this.sift(messages);
     await this.lapseSifted(tenure, sifted);
     return sifted.ready;
+  }
+
+  /** Ends what became late since; answers with the rest. */
+  async inTime(tenure: Tenure, messages: readonly ClaimedMessage[]): Promise<readonly ClaimedMessage[]> {
+    const expired = await this.settle.late(messages);
+    if (expired.length === 0) return messages;
+    await this.lapseSifted(tenure, { ready: [], expired, superseded: [] });
+    return messages.filter((message) => !expired.includes(message));
   }
 
   async handle(batch: Batch): Promise<void> {
@@ -255,7 +263,7 @@ export class InboxProcessor {
       ...expired.map((message) => ({
         message,
         status: 'expired' as const,
-        error: 'its expiresAt had passed',
+        error: TOO_LATE,
         charged: false,
       })),
       ...superseded.map(({ message, by }) => ({

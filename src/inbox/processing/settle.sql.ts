@@ -35,6 +35,10 @@ export const PUT_BACK = `
   FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::boolean[]) AS back(position, attempt, error, charged)
   ${MARKED('back')}`;
 
+/** inbox.late — by the one clock. $1 positions */
+export const LATE =
+  'SELECT position FROM inbox WHERE position = ANY ($1::bigint[]) AND expires_at <= clock_timestamp()';
+
 /**
  * For the look below: on a table without statistics its index would not be used (measured for 50 keys among 300,000
  * rows: 32 ms instead of 2).
