@@ -56,6 +56,10 @@ class Checked {
 @Injectable()
 class Third extends First {}
 
+@Denormalizer({ types: ['edit'], coalesce: { edit: 'ledger-edit' } })
+@Injectable()
+class Edits extends First {}
+
 /** Calls outside that hang until the test lets them go. */
 const hanging: (() => void)[] = [];
 
@@ -71,7 +75,7 @@ class Slow {
   }
 }
 
-@Module({ providers: [First, Second, Third, Slow] })
+@Module({ providers: [First, Second, Third, Edits, Slow] })
 class LedgerModule {}
 
 const LEDGER = { entities: [], migrations: [Ledger1763251300900], module: LedgerModule };
@@ -240,6 +244,25 @@ describe('processing', () => {
     await ended('p-1', 'dead');
     expect(await story('p-0')).toMatchObject({ status: 'finished', attempt: 3 });
     expect(await story('p-2')).toMatchObject({ status: 'held', attempt: 0 });
+  });
+
+  it('C2 A9 applies an edit that a later one would have replaced which expires while their key waits', async () => {
+    const own = await createDatabase();
+    const patient = await startApp(own, { ...SETTINGS, INBOX_RETRY_SCHEDULE: '700ms,700ms' }, [LEDGER]);
+    const [{ soon }] = (await own.query(`SELECT now() + interval '500 ms' AS soon`)) as [{ soon: Date }];
+    const messages = [
+      { id: 'fails', type: 'ledger', payload: { n: 1, fail: 'twice' } },
+      { id: 'edit-1', type: 'edit', payload: { n: 2 } },
+      { id: 'edit-2', type: 'edit', payload: { n: 3 }, expiresAt: soon.toISOString() },
+    ].map((message) => ({ key: 'k', ...message }));
+    await patient.call('POST', '/v1/messages/batch', { body: { messages } });
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    const rows = await own.query<{ id: string; status: string }>(
+      'SELECT id, status FROM inbox ORDER BY position',
+    );
+    await patient.close();
+    await own.drop();
+    expect(rows.map(({ status }) => status)).toEqual(['finished', 'finished', 'expired']);
   });
 
   it('buries at once what a denormalizer refuses', async () => {

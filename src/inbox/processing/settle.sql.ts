@@ -48,8 +48,8 @@ export const SLOT_SETTINGS = 'SET LOCAL enable_seqscan = off; SET LOCAL enable_b
 /**
  * inbox.lastOfSlots — for each key, the last waiting message among the types of a slot: a burst may be longer than a
  * claim. Only the last hundred of a key are looked at, whatever they are and however they ended: all that is kept of a
- * busy key would take seconds. What lies before them is compared within its claim. One that has expired supersedes
- * nobody.
+ * busy key would take seconds. What lies before them is compared within its claim, and so is what expires: it may be
+ * gone before it is applied.
  * $1 keys, $2 slots, $3 types of each slot, a JSON array
  */
 export const LAST_OF_SLOTS = `
@@ -63,6 +63,6 @@ export const LAST_OF_SLOTS = `
       ORDER BY queued.key DESC, queued.position DESC LIMIT 100
     ) AS tail
     WHERE wanted.types ? tail.type AND tail.settled_at IS NULL AND tail.waits IS DISTINCT FROM 'due'
-      AND (tail.expires_at IS NULL OR tail.expires_at > statement_timestamp())
+      AND tail.expires_at IS NULL
     ORDER BY tail.position DESC LIMIT 1
   ) AS last`;
