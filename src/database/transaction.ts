@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { PoolClient, QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
+import { rememberAsOurs } from './faults.ts';
 import { kept, keptName } from './kept.ts';
 
 const TRANSACTION_ID = kept('SELECT pg_current_xact_id()::text AS id');
@@ -62,7 +63,11 @@ export class Transaction {
 
   /** TypeORM on this very transaction. `manager.transaction()` inside it makes a savepoint, never a COMMIT. */
   get manager(): EntityManager {
-    this.entityManager ??= managerOn((sql, parameters) => this.send(sql, parameters), this.dataSource);
+    this.entityManager ??= managerOn((sql, parameters) => {
+      const sent = this.send(sql, parameters);
+      sent.catch(rememberAsOurs);
+      return sent;
+    }, this.dataSource);
     return this.entityManager;
   }
 
@@ -154,10 +159,7 @@ export class Transaction {
   /** A statement nobody awaits must not outlive its transaction, and its failure must still roll it back. */
   private track<T>(statement: Promise<T>): Promise<T> {
     this.pending.add(statement);
-    statement.then(
-      () => this.pending.delete(statement),
-      () => undefined,
-    );
+    statement.then(() => this.pending.delete(statement), rememberAsOurs);
     return statement;
   }
 }

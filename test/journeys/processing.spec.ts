@@ -60,6 +60,24 @@ class Third extends First {}
 @Injectable()
 class Edits extends First {}
 
+const END_SESSION = 'SELECT pg_terminate_backend(pg_backend_pid())';
+
+/** Fails as a connection does: one of its own to elsewhere, or, once, ours. */
+@Denormalizer({ types: ['connected'] })
+@Injectable()
+class Connected {
+  private readonly cut = new Set<string>();
+
+  async apply({ key }: Message, tx: ReadModelTransaction): Promise<void> {
+    if (key === 'elsewhere')
+      throw Object.assign(new Error('connect ECONNREFUSED 10.0.0.1:443'), { code: 'ECONNREFUSED' });
+    if (this.cut.has(key)) return;
+    this.cut.add(key);
+    if (key === 'query') await tx.query(END_SESSION);
+    else await tx.manager.query(END_SESSION);
+  }
+}
+
 /** Calls outside that hang until the test lets them go. */
 const hanging: (() => void)[] = [];
 
@@ -75,7 +93,7 @@ class Slow {
   }
 }
 
-@Module({ providers: [First, Second, Third, Edits, Slow] })
+@Module({ providers: [First, Second, Third, Edits, Connected, Slow] })
 class LedgerModule {}
 
 const LEDGER = { entities: [], migrations: [Ledger1763251300900], module: LedgerModule };
@@ -244,6 +262,21 @@ describe('processing', () => {
     await ended('p-1', 'dead');
     expect(await story('p-0')).toMatchObject({ status: 'finished', attempt: 3 });
     expect(await story('p-2')).toMatchObject({ status: 'held', attempt: 0 });
+  });
+
+  it('tries again what failed at a connection of its own to elsewhere, as anything that fails', async () => {
+    await post('elsewhere', 'elsewhere', { n: 1 }, 'connected');
+    await ended('elsewhere', 'dead');
+    expect(await story('elsewhere')).toMatchObject({
+      attempt: 3,
+      error: 'Error: connect ECONNREFUSED 10.0.0.1:443',
+    });
+  });
+
+  it.each(['query', 'manager'])('charges nobody for our own connection that broke (tx.%s)', async (by) => {
+    await post(`cut-${by}`, by, { n: 1 }, 'connected');
+    await ended(`cut-${by}`, 'finished');
+    expect(await story(`cut-${by}`)).toMatchObject({ attempt: 1, error: null });
   });
 
   it('C2 A9 applies an edit that a later one would have replaced which expires while their key waits', async () => {

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Refuse } from '../../contract/outcomes.ts';
 import { Database } from '../../database/database.ts';
-import { isConflictOfTransactions, isDatabaseAway } from '../../database/faults.ts';
+import { isConflictOfTransactions, isDatabaseAway, isOurDatabaseAway } from '../../database/faults.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
 import { LeaseLost, type Tenure } from '../../lanes/tenure.ts';
@@ -154,7 +154,7 @@ export class InboxProcessor {
           this.lost(batch.tenure, lanesOf(mine));
           return undefined;
         } else if (error instanceof ListenersChanged) await this.fanOut.catchUp();
-        else if (isDatabaseAway(reasonOf(error))) throw reasonOf(error);
+        else if (isAway(error)) throw reasonOf(error);
         else if (attempt > CONFLICT_RETRIES || !isConflictOfTransactions(reasonOf(error))) {
           return error instanceof ApplyFailed ? error : new ApplyFailed(mine.length === 1 ? mine : [], error);
         }
@@ -369,4 +369,8 @@ function lanesOf(rows: readonly ClaimedMessage[]): number[] {
 
 function reasonOf(error: unknown): unknown {
   return error instanceof ApplyFailed ? error.reason : error;
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof ApplyFailed ? isOurDatabaseAway(error.reason) : isDatabaseAway(error);
 }
