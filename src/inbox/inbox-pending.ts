@@ -11,15 +11,18 @@ import { ApplyFailed, Effects } from './denormalizers/effects.ts';
 import { INBOX_LANES } from './new-message.ts';
 import { ONE_SNAPSHOT, PENDING_MESSAGES } from './pending.sql.ts';
 import type { ClaimedMessage } from './processing/claimed-message.ts';
+import { inParts, withPayloads } from './processing/payloads.ts';
 import { ReadModelTx } from './processing/read-model-tx.ts';
 import { sift } from './processing/sift.ts';
 import { Turns } from './processing/turns.ts';
 
-/** A burst beyond this is not laid over: the answer is then as of the first so many. */
+/** A burst beyond this, or beyond what may be in memory, is not laid over: the answer is then as of the first so many. */
 const MOST_MESSAGES = 1_000;
 const MOST_TRIES = 5;
 /** Of the engine's connections; a flood of such reads must not keep messages from being processed. */
 const MOST_AT_ONCE = 2;
+/** Who comes when so many wait already would wait for seconds. */
+const MOST_WAITING = 64;
 /** For an apply that does not end; below the time after which the server would end an idle session. */
 const PATIENCE_MS = 4_000;
 
@@ -44,6 +47,8 @@ export class InboxPending extends Pending {
   }
 
   async read<T>(key: string, read: (manager: EntityManager) => Promise<T>): Promise<T> {
+    if (this.turns.waiting >= MOST_WAITING)
+      throw new Problem('overloaded', 'Too many wait for what is pending; ask again.', retryAfter(1));
     await this.turns.take();
     try {
       for (let attempt = 1; attempt <= MOST_TRIES; attempt++) {
@@ -93,9 +98,11 @@ export class InboxPending extends Pending {
       rankOf: (type) => this.denormalizers.rankOf(type),
       lastOf: new Map(),
     });
-    const messages = ready.filter(
+    const wanted = ready.filter(
       ({ type }) => !this.denormalizers.of(type).some(({ instance }) => instance.prepare),
     );
+    const [first = []] = inParts(wanted);
+    const messages = await withPayloads(first, tx);
     if (await this.applied(messages, tx)) return;
     // One that would fail is left out, with those behind it: so it will be.
     for (const message of messages) if (!(await this.applied([message], tx))) return;

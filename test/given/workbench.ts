@@ -159,6 +159,7 @@ function rowOf(message: TestMessage, index: number): ClaimedMessage {
     key: message.key,
     attempt: 1,
     payload: JSON.stringify(message.payload),
+    bytes: 0,
     headers: message.headers ?? null,
     occurred_at: message.occurredAt ?? null,
     received_at: new Date(FIRST_RECEIVED + index * 1_000),

@@ -16,6 +16,7 @@ import { byKey } from './by-key.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
 import { decide, type Failure } from './decide.ts';
 import { InboxQueue } from './inbox-queue.ts';
+import { inParts, isLoaded, withPayloads } from './payloads.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 import { ReadModelTx } from './read-model-tx.ts';
 import { SettledByOthers, SettleStore, type SlotWanted, TOO_LATE } from './settle-store.ts';
@@ -89,7 +90,27 @@ export class InboxProcessor {
   }
 
   async handle(batch: Batch): Promise<void> {
-    await this.run({ ...batch, waiting: new Set() }, batch.messages, []);
+    const course = { ...batch, waiting: new Set<string>() };
+    if (batch.messages.every(isLoaded)) return this.run(course, batch.messages, []);
+    const parts = inParts(batch.messages);
+    for (const part of parts) await this.handlePart(course, part, parts.length === 1);
+  }
+
+  /** As much as may be in memory; what is behind a failure in an earlier part waits with its key. */
+  private async handlePart(batch: Course, part: readonly ClaimedMessage[], isAll: boolean): Promise<void> {
+    await this.keepWaiting(
+      batch.tenure,
+      part.filter(({ key }) => batch.waiting.has(key)),
+    );
+    const free = part.filter(({ key }) => !batch.waiting.has(key));
+    const rows = await withPayloads(free, this.database);
+    const prepared = new Map(
+      free.flatMap((row, index) => {
+        const preparation = batch.prepared.get(row);
+        return preparation ? [[rows[index]!, preparation]] : [];
+      }),
+    );
+    await this.run({ ...batch, prepared, messages: isAll ? rows : batch.messages }, rows, []);
   }
 
   /**

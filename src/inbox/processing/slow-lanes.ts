@@ -1,11 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Database } from '../../database/database.ts';
 import type { Tenure } from '../../lanes/tenure.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import type { Preparation } from '../denormalizers/effects.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
 import { InboxProcessor } from './inbox-processor.ts';
 import { InboxQueue } from './inbox-queue.ts';
+import { withPayloads } from './payloads.ts';
 import { Preparations } from './preparations.ts';
 import { Turns } from './turns.ts';
 
@@ -23,6 +25,7 @@ export class SlowLanes {
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
+    private readonly database: Database,
     private readonly queue: InboxQueue,
     private readonly preparations: Preparations,
     private readonly processor: InboxProcessor,
@@ -89,7 +92,9 @@ export class SlowLanes {
     try {
       if (this.stopping.signal.aborted) return;
       const [inTime] = await this.processor.inTime(tenure, [message]);
-      if (inTime) prepared.set(message, await this.preparations.run(message, this.stopping.signal));
+      if (!inTime) return;
+      const [loaded] = await withPayloads([message], this.database);
+      prepared.set(message, await this.preparations.run(loaded!, this.stopping.signal));
     } finally {
       this.calls.end();
     }
