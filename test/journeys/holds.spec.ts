@@ -89,6 +89,31 @@ describe('holds', () => {
     expect((await replica.call('GET', '/v1/messages/none/why')).status).toBe(404);
   });
 
+  it('says who has its lane and how many are before it, or that it is its turn after them', async () => {
+    const own = await createDatabase();
+    const api = await startApp(own, { ROLES: 'api' });
+    const messages = ['one', 'two'].map((id) => ({ id, key: 'k', type: 't', payload: null }));
+    await api.call('POST', '/v1/messages/batch', { body: { messages } });
+    const asked = async () => (await api.call('GET', '/v1/messages/two/why')).body;
+    const inTurn = await asked();
+    await own.query(
+      `UPDATE lane SET token = gen_random_uuid(), replica = 'host:7', leased_until = '2999-01-01T00:00:00Z'
+       WHERE queue = 'inbox' AND lane = (SELECT lane FROM inbox WHERE id = 'two')`,
+    );
+    const leased = await asked();
+    await api.close();
+    await own.drop();
+    expect(inTurn.waitsFor).toEqual({ kind: 'turn', ahead: 1 });
+    expect(inTurn.explanation).toMatch(/its turn after 1 others/);
+    expect(leased.waitsFor).toEqual({
+      kind: 'lease',
+      replica: 'host:7',
+      until: '2999-01-01T00:00:00.000Z',
+      ahead: 1,
+    });
+    expect(leased.explanation).toMatch(/^Replica host:7 holds its lane and has 1 messages/);
+  });
+
   it('answers 404 for a key that is not held, 422 for nonsense', async () => {
     expect((await replica.call('DELETE', '/v1/keys/nobody/hold')).status).toBe(404);
     expect((await replica.call('PUT', '/v1/keys/k/hold', { body: { reason: '' } })).status).toBe(422);
