@@ -173,11 +173,18 @@ export const SETTINGS = {
     default: 'finish',
     about: 'A message of a type that no denormalizer handles: finished (and fanned out), or a dead letter.',
   }),
+  INBOX_APPLY_TIMEOUT: duration({
+    min: '1s',
+    max: '2m',
+    default: '20s',
+    about:
+      'A transaction whose denormalizers take longer is given up, and its messages are tried one by one; one that takes longer alone is a failed attempt. So is one that asks nothing of the database for 5s.',
+  }),
   INBOX_PREPARE_CONCURRENCY: integer({
     min: 1,
     max: 1_000,
     default: 64,
-    about: 'How many lanes may wait for calls outside (`prepare`) on this replica.',
+    about: 'How many calls outside (`prepare`) this replica makes at a time.',
   }),
   INBOX_PREPARE_TIMEOUT: duration({
     min: '1s',

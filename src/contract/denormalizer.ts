@@ -21,7 +21,8 @@ export interface DenormalizerOptions {
    */
   readonly sequential?: boolean;
   /**
-   * Of several waiting messages of one key in one slot only the last is handled; the others end as superseded.
+   * Of several waiting messages of one key in one slot only the last is handled; the others end as superseded. One that
+   * expires supersedes none that does not, or later: it may be gone before it is applied.
    * `{ 'campaign-edited': 'edit', 'campaign-started': 'run', 'campaign-stopped': 'run' }`
    */
   readonly coalesce?: Readonly<Record<string, string>>;

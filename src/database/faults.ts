@@ -24,12 +24,25 @@ const CONNECTION_MESSAGES =
 
 /** The database cannot be used now; the same work may succeed later. Says nothing about a COMMIT that was cut. */
 export function isDatabaseAway(error: unknown): boolean {
-  for (const one of unwrapped(error)) {
-    const code = codeOf(one);
-    if (code && (CONNECTION_CODES.has(code) || code.startsWith('08'))) return true;
-    if (one instanceof Error && CONNECTION_MESSAGES.test(one.message)) return true;
-  }
-  return false;
+  return unwrapped(error).some(saysAway);
+}
+
+/** What statements of ours failed with. */
+const ours = new WeakSet<object>();
+
+export function rememberAsOurs(error: unknown): void {
+  if (typeof error === 'object' && error !== null) ours.add(error);
+}
+
+/** The same of what an author's code threw: a call of its own to elsewhere fails with the same codes. */
+export function isOurDatabaseAway(error: unknown): boolean {
+  return unwrapped(error).some((one) => ours.has(one as object) && saysAway(one));
+}
+
+function saysAway(error: unknown): boolean {
+  const code = codeOf(error);
+  if (code && (CONNECTION_CODES.has(code) || code.startsWith('08'))) return true;
+  return error instanceof Error && CONNECTION_MESSAGES.test(error.message);
 }
 
 /**

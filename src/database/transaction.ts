@@ -1,12 +1,22 @@
 import type { Socket } from 'node:net';
 import type { PoolClient, QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import { formatDuration } from '../config/duration.ts';
+import { rememberAsOurs } from './faults.ts';
 import { kept, keptName } from './kept.ts';
 
 const TRANSACTION_ID = kept('SELECT pg_current_xact_id()::text AS id');
 
 /** No name is used twice, whatever became of the first. */
 let lastName = 0;
+
+/** Work in a transaction did not end in the time it was given. */
+export class TookTooLong extends Error {
+  constructor(ms: number) {
+    super(`it took longer than ${formatDuration(ms)}`);
+    this.name = 'TookTooLong';
+  }
+}
 
 /**
  * An open transaction. Statements issued without awaiting each other are pipelined: they reach the server in
@@ -54,7 +64,11 @@ export class Transaction {
 
   /** TypeORM on this very transaction. `manager.transaction()` inside it makes a savepoint, never a COMMIT. */
   get manager(): EntityManager {
-    this.entityManager ??= managerOn((sql, parameters) => this.send(sql, parameters), this.dataSource);
+    this.entityManager ??= managerOn((sql, parameters) => {
+      const sent = this.send(sql, parameters);
+      sent.catch(rememberAsOurs);
+      return sent;
+    }, this.dataSource);
     return this.entityManager;
   }
 
@@ -88,6 +102,25 @@ export class Transaction {
     const { command } = await answer;
     // COMMIT of a transaction in which a statement failed says ROLLBACK, and is no error to the server.
     if (command !== 'COMMIT') throw new Error('a statement of the transaction had failed: nothing was kept');
+  }
+
+  /**
+   * The answer of the work; rejects before there is one when the connection breaks, or after so long. Work that waits for
+   * something else than the database would not hear of it.
+   */
+  within<T>(ms: number, work: Promise<T>): Promise<T> {
+    const { client } = this;
+    let onBroken: (error?: Error) => void;
+    let timer: NodeJS.Timeout;
+    const cut = new Promise<never>((_, reject) => {
+      onBroken = (error = new Error('Connection terminated')) => reject(error);
+      timer = setTimeout(() => reject(new TookTooLong(ms)), ms);
+      client.once('error', onBroken).once('end', onBroken);
+    });
+    return Promise.race([work, cut]).finally(() => {
+      clearTimeout(timer);
+      client.off('error', onBroken).off('end', onBroken);
+    });
   }
 
   /**
@@ -155,10 +188,7 @@ export class Transaction {
   /** A statement nobody awaits must not outlive its transaction, and its failure must still roll it back. */
   private track<T>(statement: Promise<T>): Promise<T> {
     this.pending.add(statement);
-    statement.then(
-      () => this.pending.delete(statement),
-      () => undefined,
-    );
+    statement.then(() => this.pending.delete(statement), rememberAsOurs);
     return statement;
   }
 }

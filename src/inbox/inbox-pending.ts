@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import { Pending } from '../contract/pending.ts';
 import { Database } from '../database/database.ts';
 import { isConflictOfTransactions } from '../database/faults.ts';
-import type { Transaction } from '../database/transaction.ts';
+import { TookTooLong, type Transaction } from '../database/transaction.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 import { laneOf } from '../lanes/lane-of.ts';
 import { Denormalizers } from './denormalizers/denormalizers.ts';
@@ -11,14 +11,20 @@ import { ApplyFailed, Effects } from './denormalizers/effects.ts';
 import { INBOX_LANES } from './new-message.ts';
 import { ONE_SNAPSHOT, PENDING_MESSAGES } from './pending.sql.ts';
 import type { ClaimedMessage } from './processing/claimed-message.ts';
+import { inParts, withPayloads } from './processing/payloads.ts';
 import { ReadModelTx } from './processing/read-model-tx.ts';
 import { sift } from './processing/sift.ts';
+import { Turns } from './processing/turns.ts';
 
-/** A burst beyond this is not laid over: the answer is then as of the first so many. */
+/** A burst beyond this, or beyond what may be in memory, is not laid over: the answer is then as of the first so many. */
 const MOST_MESSAGES = 1_000;
 const MOST_TRIES = 5;
 /** Of the engine's connections; a flood of such reads must not keep messages from being processed. */
 const MOST_AT_ONCE = 2;
+/** Who comes when so many wait already would wait for seconds. */
+const MOST_WAITING = 64;
+/** For an apply that does not end; below the time after which the server would end an idle session. */
+const PATIENCE_MS = 4_000;
 
 /** Carries the answer out of a transaction that must not stay. */
 class RolledBack<T> extends Error {
@@ -30,8 +36,7 @@ class RolledBack<T> extends Error {
 /** Applies a key's waiting messages for real, reads, and rolls back: what will be is computed by what will do it. */
 @Injectable()
 export class InboxPending extends Pending {
-  private free = MOST_AT_ONCE;
-  private readonly queue: (() => void)[] = [];
+  private readonly turns = new Turns(MOST_AT_ONCE);
 
   constructor(
     private readonly database: Database,
@@ -42,20 +47,18 @@ export class InboxPending extends Pending {
   }
 
   async read<T>(key: string, read: (manager: EntityManager) => Promise<T>): Promise<T> {
-    await this.turn();
+    if (this.turns.waiting >= MOST_WAITING)
+      throw new Problem('overloaded', 'Too many wait for what is pending; ask again.', retryAfter(1));
+    await this.turns.take();
     try {
       for (let attempt = 1; attempt <= MOST_TRIES; attempt++) {
         const answer = await this.tryToRead(key, read);
         if (answer) return answer.answer;
       }
     } finally {
-      this.endTurn();
+      this.turns.end();
     }
-    throw new Problem(
-      'read-model-behind',
-      'Messages of this key are being applied; ask again.',
-      retryAfter(1),
-    );
+    throw behind('Messages of this key are being applied; ask again.');
   }
 
   /** Undefined: the processor is at the same rows; the next look finds them applied. */
@@ -64,16 +67,24 @@ export class InboxPending extends Pending {
     read: (manager: EntityManager) => Promise<T>,
   ): Promise<RolledBack<T> | undefined> {
     try {
-      return await this.database.transaction(async (tx) => {
-        await tx.execute(ONE_SNAPSHOT);
-        await this.applyWaiting(key, tx);
-        throw new RolledBack(await read(tx.manager));
-      });
+      return await this.database.transaction((tx) => tx.within(PATIENCE_MS, this.lookAhead(key, read, tx)));
     } catch (error) {
       if (error instanceof RolledBack) return error;
+      if (error instanceof TookTooLong)
+        throw behind('The waiting messages of this key are not through in time.');
       if (isConflictOfTransactions(error)) return undefined;
       throw error;
     }
+  }
+
+  private async lookAhead<T>(
+    key: string,
+    read: (manager: EntityManager) => Promise<T>,
+    tx: Transaction,
+  ): Promise<never> {
+    await tx.execute(ONE_SNAPSHOT);
+    await this.applyWaiting(key, tx);
+    throw new RolledBack(await read(tx.manager));
   }
 
   private async applyWaiting(key: string, tx: Transaction): Promise<void> {
@@ -87,9 +98,11 @@ export class InboxPending extends Pending {
       rankOf: (type) => this.denormalizers.rankOf(type),
       lastOf: new Map(),
     });
-    const messages = ready.filter(
+    const wanted = ready.filter(
       ({ type }) => !this.denormalizers.of(type).some(({ instance }) => instance.prepare),
     );
+    const [first = []] = inParts(wanted);
+    const messages = await withPayloads(first, tx);
     if (await this.applied(messages, tx)) return;
     // One that would fail is left out, with those behind it: so it will be.
     for (const message of messages) if (!(await this.applied([message], tx))) return;
@@ -108,16 +121,8 @@ export class InboxPending extends Pending {
       return false;
     }
   }
+}
 
-  private async turn(): Promise<void> {
-    if (this.free > 0) this.free -= 1;
-    else await new Promise<void>((resolve) => this.queue.push(resolve));
-  }
-
-  /** To the next in line, if there is one. */
-  private endTurn(): void {
-    const next = this.queue.shift();
-    if (next) next();
-    else this.free += 1;
-  }
+function behind(detail: string): Problem {
+  return new Problem('read-model-behind', detail, retryAfter(1));
 }

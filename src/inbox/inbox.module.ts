@@ -17,6 +17,7 @@ import { IngestStore } from './ingest-store.ts';
 import { MessagesController } from './messages.controller.ts';
 import { MessagesStore } from './messages-store.ts';
 import { DueMessages } from './processing/due-messages.ts';
+import { ExpiredMessages } from './processing/expired-messages.ts';
 import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts';
 import { InboxProcessor } from './processing/inbox-processor.ts';
 import { InboxQueue } from './processing/inbox-queue.ts';
@@ -43,6 +44,7 @@ import { InboxSettlements } from './settlements.ts';
     HoldsStore,
     InboxQueue,
     DueMessages,
+    ExpiredMessages,
     InboxProcessingTrigger,
     Preparations,
     SlowLanes,

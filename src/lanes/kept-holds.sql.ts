@@ -6,6 +6,9 @@ import type { Stage } from './lane-metrics.ts';
  */
 export const LOCK_LANE = 'SELECT FROM lane WHERE queue = $1 AND lane = $2 FOR NO KEY UPDATE';
 
+/** lane.lockAtRest — the same, unless somebody is at it. */
+export const LOCK_LANE_AT_REST = `${LOCK_LANE} SKIP LOCKED`;
+
 /** Several may be half way through one key: it goes on when the last of them lets go. */
 const KEPT_BY = `string_to_array(hold.kept_by, ', ')`;
 

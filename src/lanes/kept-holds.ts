@@ -1,5 +1,13 @@
 import type { Transaction } from '../database/transaction.ts';
-import { END_OF_DEAD_LETTER, KEEP, KEEPS, LET_GO, LOCK_LANE, SET_DUE } from './kept-holds.sql.ts';
+import {
+  END_OF_DEAD_LETTER,
+  KEEP,
+  KEEPS,
+  LET_GO,
+  LOCK_LANE,
+  LOCK_LANE_AT_REST,
+  SET_DUE,
+} from './kept-holds.sql.ts';
 import type { Stage } from './lane-metrics.ts';
 
 /** A lane of a queue. */
@@ -28,6 +36,11 @@ export interface ChangedKey {
 /** Until the transaction ends. */
 export async function lockLane(tx: Transaction, { stage, lane }: Place): Promise<void> {
   await tx.query(LOCK_LANE, [stage, lane]);
+}
+
+/** The same; false: somebody is at it, and is not waited for. */
+export async function lockLaneAtRest(tx: Transaction, { stage, lane }: Place): Promise<boolean> {
+  return (await tx.query(LOCK_LANE_AT_REST, [stage, lane])).length > 0;
 }
 
 /** Whether it is half way through the key. */

@@ -8,6 +8,7 @@ import {
   type TestReplica,
   type TestRow,
 } from '../../test/support/lanes.ts';
+import { openSession, untilBlocked } from '../../test/support/session.ts';
 import { GUARDS } from './guards.ts';
 import { type Leased, SUSPECT_AFTER } from './lane-queue.ts';
 import { LeaseLost, type Tenure } from './tenure.ts';
@@ -224,6 +225,23 @@ describe('2. only the holder changes rows', () => {
     });
     await a.queue.release(tenure);
   }
+
+  it('passes over what whoever stood in for the holder has ended while the claim waited', async () => {
+    await post(7, 'k', 3);
+    const { tenure, rows } = (await lease(a, [7], 1))!;
+    await finish(a, tenure, rows);
+    const standIn = await openSession(database);
+    await standIn.query('BEGIN; SELECT FROM lane WHERE lane = 7 FOR NO KEY UPDATE');
+    await standIn.query(
+      `UPDATE inbox SET status = 'expired', settled_at = now(), lapsed_at = now() WHERE position = 2`,
+    );
+    const claiming = a.queue.claim(tenure, 10);
+    await untilBlocked(database);
+    await standIn.query('COMMIT');
+    await standIn.close();
+    expect(positions(await claiming)).toEqual([3]);
+    expect(await statuses()).toEqual(['finished', 'expired', 'processing']);
+  });
 
   it('has ingest leave the parking to the holder', async () => {
     await postWhileHoldIsCleared({ status: 'pending', waits: null });

@@ -136,10 +136,12 @@ class Run {
     return undefined;
   }
 
-  private prepare(rows: readonly ClaimedMessage[]): Promise<Prepared> {
+  private async prepare(rows: readonly ClaimedMessage[]): Promise<Prepared> {
     const preparations = new Preparations(SETTINGS, this.denormalizers);
     const needing = rows.filter((row) => preparations.needed(row));
-    return preparations.run(needing, new AbortController().signal);
+    const { signal } = new AbortController();
+    const pairs = needing.map(async (row) => [row, await preparations.run(row, signal)] as const);
+    return new Map(await Promise.all(pairs));
   }
 }
 
@@ -157,9 +159,11 @@ function rowOf(message: TestMessage, index: number): ClaimedMessage {
     key: message.key,
     attempt: 1,
     payload: JSON.stringify(message.payload),
+    bytes: 0,
     headers: message.headers ?? null,
     occurred_at: message.occurredAt ?? null,
     received_at: new Date(FIRST_RECEIVED + index * 1_000),
+    expires_at: null,
     expired: false,
   };
 }

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { growthOf } from '../support/metrics.ts';
+import { openSession } from '../support/session.ts';
 import { until } from '../support/until.ts';
 
 let database: TestDatabase;
@@ -19,6 +21,12 @@ const post = async (id: string, key: string, more: Record<string, unknown> = {})
   replica.call('POST', '/v1/messages', { body: { id, key, type: 't', payload: null, ...more } });
 const statusOf = async (id: string) => (await replica.call('GET', `/v1/messages/${id}`)).body.status;
 const why = async (id: string) => (await replica.call('GET', `/v1/messages/${id}/why`)).body;
+
+/** By the clock of the database. */
+const inMs = async (ms: number) => {
+  const [row] = await database.query<{ soon: Date }>(`SELECT now() + $1 * interval '1 ms' AS soon`, [ms]);
+  return row!.soon.toISOString();
+};
 
 describe('holds', () => {
   it('C4 keeps the messages of a held key waiting, others go on, and all go on in order when it ends', async () => {
@@ -81,6 +89,31 @@ describe('holds', () => {
     expect((await replica.call('GET', '/v1/messages/none/why')).status).toBe(404);
   });
 
+  it('says who has its lane and how many are before it, or that it is its turn after them', async () => {
+    const own = await createDatabase();
+    const api = await startApp(own, { ROLES: 'api' });
+    const messages = ['one', 'two'].map((id) => ({ id, key: 'k', type: 't', payload: null }));
+    await api.call('POST', '/v1/messages/batch', { body: { messages } });
+    const asked = async () => (await api.call('GET', '/v1/messages/two/why')).body;
+    const inTurn = await asked();
+    await own.query(
+      `UPDATE lane SET token = gen_random_uuid(), replica = 'host:7', leased_until = '2999-01-01T00:00:00Z'
+       WHERE queue = 'inbox' AND lane = (SELECT lane FROM inbox WHERE id = 'two')`,
+    );
+    const leased = await asked();
+    await api.close();
+    await own.drop();
+    expect(inTurn.waitsFor).toEqual({ kind: 'turn', ahead: 1 });
+    expect(inTurn.explanation).toMatch(/its turn after 1 others/);
+    expect(leased.waitsFor).toEqual({
+      kind: 'lease',
+      replica: 'host:7',
+      until: '2999-01-01T00:00:00.000Z',
+      ahead: 1,
+    });
+    expect(leased.explanation).toMatch(/^Replica host:7 holds its lane and has 1 messages/);
+  });
+
   it('answers 404 for a key that is not held, 422 for nonsense', async () => {
     expect((await replica.call('DELETE', '/v1/keys/nobody/hold')).status).toBe(404);
     expect((await replica.call('PUT', '/v1/keys/k/hold', { body: { reason: '' } })).status).toBe(422);
@@ -93,6 +126,45 @@ describe('holds', () => {
     await post('late', 'late', { expiresAt: '2020-01-01T00:00:00Z' });
     await until(async () => (await statusOf('late')) === 'expired');
     expect((await replica.call('GET', '/v1/messages?status=expired')).body.items).toHaveLength(1);
+  });
+
+  it('A9 ends what is too late behind a hold, at its time, counted, and keeps the hold', async () => {
+    await replica.call('PUT', '/v1/keys/shut/hold', { body: { reason: 'closed for good' } });
+    const [grown] = await growthOf(replica, ['messages_ended_total{status="expired"}'], async () => {
+      await post('shut-1', 'shut', { expiresAt: await inMs(300) });
+      await post('shut-2', 'shut');
+      await until(async () => (await statusOf('shut-1')) === 'expired');
+    });
+    expect(grown).toBe(1);
+    expect(await statusOf('shut-2')).toBe('held');
+    const [row] = await database.query(
+      `SELECT settled_at >= expires_at AS late, error FROM inbox WHERE id = 'shut-1'`,
+    );
+    expect(row).toEqual({ late: true, error: 'its expiresAt had passed' });
+    expect((await replica.call('GET', '/v1/holds?key=shut')).body.items).toHaveLength(1);
+    const after = await replica.call('GET', '/v1/candidates/shut?after=shut-1&wait=0s');
+    expect([after.status, after.body.type]).toEqual([409, 'urn:sluice:problems/message-dead']);
+  });
+
+  it('A9 leaves what is too late in a lane that somebody is at, or has in hand, and goes on with the others', async () => {
+    for (const [id, lane, status] of [
+      ['at-work', 11, 'held'],
+      ['in-hand', 12, 'processing'],
+      ['at-rest', 13, 'held'],
+    ])
+      await database.query(
+        `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits, expires_at)
+         VALUES ($1, 's', 't', $1, $2, '1', $3, 'held', now() + interval '500 milliseconds')`,
+        [id, lane, status],
+      );
+    const session = await openSession(database);
+    await session.query(`BEGIN; SELECT FROM lane WHERE queue = 'inbox' AND lane = 11 FOR UPDATE`);
+    await until(async () => (await statusOf('at-rest')) === 'expired');
+    expect([await statusOf('at-work'), await statusOf('in-hand')]).toEqual(['held', 'processing']);
+    await session.query('COMMIT');
+    await session.close();
+    await until(async () => (await statusOf('at-work')) === 'expired');
+    expect(await statusOf('in-hand')).toBe('processing');
   });
 
   it('starts a scheduled message at its dueAt, not before', async () => {

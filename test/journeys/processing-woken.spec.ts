@@ -122,3 +122,41 @@ describe('with nobody looking for work', () => {
     }
   });
 });
+
+describe('on another replica than the one that was posted to', () => {
+  const connections = (name: string) =>
+    database.query(
+      'SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1',
+      [name],
+    );
+
+  /** Roles split over two: one takes messages, the other applies them, one after the other. */
+  async function handOver(settings: Record<string, string>, ready: () => Promise<boolean>): Promise<void> {
+    await replica.close();
+    const api = await startApp(database, { ...settings, ROLES: 'api' }, [NOTES]);
+    const inbox = await startApp(database, { ...settings, ROLES: 'inbox' }, [NOTES]);
+    try {
+      await until(ready);
+      for (let n = 0; n < 3; n++) {
+        const id = `${settings.DATABASE_POOLER}-${n}`;
+        const body = { id, key: id, type: 'note', payload: { what: 'note' } };
+        await api.call('POST', '/v1/messages', { body });
+        await until(async () => (await api.call('GET', `/v1/messages/${id}`)).body.status === 'finished');
+      }
+    } finally {
+      await api.close();
+      await inbox.close();
+      replica = await startApp(database, WOKEN_ONLY, [NOTES]);
+    }
+  }
+
+  it('a message is handled at once, because the other is told', async () => {
+    const settings = { ...WOKEN_ONLY, DATABASE_POOLER: 'none' };
+    await handOver(settings, async () => (await connections('sluice listen')).length === 2);
+  });
+
+  it('behind a pooler that keeps no session, it is found by looking for it', async () => {
+    const settings = { ...WOKEN_ONLY, DATABASE_POOLER: 'transaction', INBOX_POLL: '50ms' };
+    await handOver(settings, async () => (await connections('sluice listen')).length === 0);
+  });
+});

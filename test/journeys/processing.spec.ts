@@ -7,6 +7,7 @@ import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import { Refuse } from '../../src/contract/outcomes.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { GUARDS } from '../../src/lanes/guards.ts';
 import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
@@ -56,6 +57,28 @@ class Checked {
 @Injectable()
 class Third extends First {}
 
+@Denormalizer({ types: ['edit'], coalesce: { edit: 'ledger-edit' } })
+@Injectable()
+class Edits extends First {}
+
+const END_SESSION = 'SELECT pg_terminate_backend(pg_backend_pid())';
+
+/** Fails as a connection does: one of its own to elsewhere, or, once, ours. */
+@Denormalizer({ types: ['connected'] })
+@Injectable()
+class Connected {
+  private readonly cut = new Set<string>();
+
+  async apply({ key }: Message, tx: ReadModelTransaction): Promise<void> {
+    if (key === 'elsewhere')
+      throw Object.assign(new Error('connect ECONNREFUSED 10.0.0.1:443'), { code: 'ECONNREFUSED' });
+    if (this.cut.has(key)) return;
+    this.cut.add(key);
+    if (key === 'query') await tx.query(END_SESSION);
+    else await tx.manager.query(END_SESSION);
+  }
+}
+
 /** Calls outside that hang until the test lets them go. */
 const hanging: (() => void)[] = [];
 
@@ -71,7 +94,7 @@ class Slow {
   }
 }
 
-@Module({ providers: [First, Second, Third, Slow] })
+@Module({ providers: [First, Second, Third, Edits, Connected, Slow] })
 class LedgerModule {}
 
 const LEDGER = { entities: [], migrations: [Ledger1763251300900], module: LedgerModule };
@@ -242,6 +265,40 @@ describe('processing', () => {
     expect(await story('p-2')).toMatchObject({ status: 'held', attempt: 0 });
   });
 
+  it('tries again what failed at a connection of its own to elsewhere, as anything that fails', async () => {
+    await post('elsewhere', 'elsewhere', { n: 1 }, 'connected');
+    await ended('elsewhere', 'dead');
+    expect(await story('elsewhere')).toMatchObject({
+      attempt: 3,
+      error: 'Error: connect ECONNREFUSED 10.0.0.1:443',
+    });
+  });
+
+  it.each(['query', 'manager'])('charges nobody for our own connection that broke (tx.%s)', async (by) => {
+    await post(`cut-${by}`, by, { n: 1 }, 'connected');
+    await ended(`cut-${by}`, 'finished');
+    expect(await story(`cut-${by}`)).toMatchObject({ attempt: 1, error: null });
+  });
+
+  it('C2 A9 applies an edit that a later one would have replaced which expires while their key waits', async () => {
+    const own = await createDatabase();
+    const patient = await startApp(own, { ...SETTINGS, INBOX_RETRY_SCHEDULE: '700ms,700ms' }, [LEDGER]);
+    const [{ soon }] = (await own.query(`SELECT now() + interval '500 ms' AS soon`)) as [{ soon: Date }];
+    const messages = [
+      { id: 'fails', type: 'ledger', payload: { n: 1, fail: 'twice' } },
+      { id: 'edit-1', type: 'edit', payload: { n: 2 } },
+      { id: 'edit-2', type: 'edit', payload: { n: 3 }, expiresAt: soon.toISOString() },
+    ].map((message) => ({ key: 'k', ...message }));
+    await patient.call('POST', '/v1/messages/batch', { body: { messages } });
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    const rows = await own.query<{ id: string; status: string }>(
+      'SELECT id, status FROM inbox ORDER BY position',
+    );
+    await patient.close();
+    await own.drop();
+    expect(rows.map(({ status }) => status)).toEqual(['finished', 'finished', 'expired']);
+  });
+
   it('buries at once what a denormalizer refuses', async () => {
     await post('refused', 'refused', { n: 1, fail: 'refuse' });
     await ended('refused', 'dead');
@@ -318,6 +375,49 @@ describe('processing', () => {
     await ended('marked', 'finished');
   });
 
+  it('A14 makes no more calls outside at a time than it is told to, however many wait in one lane', async () => {
+    const own = await createDatabase();
+    const few = await startApp(own, { ...SETTINGS, INBOX_PREPARE_CONCURRENCY: '2' }, [LEDGER]);
+    const messages = Array.from({ length: 5 }, () => ({ key: 'k', type: 'slow', payload: {} }));
+    await few.call('POST', '/v1/messages/batch', { body: { messages } });
+    for (const most of [2, 2, 1]) {
+      await until(() => hanging.length >= most);
+      expect(hanging).toHaveLength(most);
+      for (const letGo of hanging.splice(0)) letGo();
+    }
+    await until(async () => (await own.query('SELECT FROM ledger')).length === 5);
+    await few.close();
+    await own.drop();
+  });
+
+  it('A9 A14 ends what became too late while it waited for its turn to call outside, without the call', async () => {
+    const own = await createDatabase();
+    const few = await startApp(own, { ...SETTINGS, INBOX_PREPARE_CONCURRENCY: '1' }, [LEDGER]);
+    const [{ soon }] = (await own.query(`SELECT now() + interval '400 ms' AS soon`)) as [{ soon: Date }];
+    const messages = [
+      { id: 'first', key: 'k', type: 'slow', payload: {} },
+      { id: 'late', key: 'k', type: 'slow', payload: {}, expiresAt: soon.toISOString() },
+      { id: 'last', key: 'k', type: 'slow', payload: {} },
+    ];
+    await few.call('POST', '/v1/messages/batch', { body: { messages } });
+    await until(() => hanging.length === 1);
+    await until(async () => (await own.query('SELECT WHERE now() > $1', [soon])).length > 0);
+    for (let calls = 0; calls < 2; calls++) {
+      await until(() => hanging.length === 1);
+      hanging.pop()!();
+    }
+    const statuses = () => own.query(`SELECT id, status, attempt FROM inbox ORDER BY position`);
+    await until(async () => (await own.query('SELECT FROM ledger')).length === 2);
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    expect(await statuses()).toEqual([
+      { id: 'first', status: 'finished', attempt: 1 },
+      { id: 'late', status: 'expired', attempt: 0 },
+      { id: 'last', status: 'finished', attempt: 1 },
+    ]);
+    await few.close();
+    await own.drop();
+  });
+
   it('A13 E7 gives back what waits for a call outside when it is told to stop, uncharged', async () => {
     const leaving = await startApp(database, SETTINGS, [LEDGER]);
     await replica.close();
@@ -338,6 +438,104 @@ describe('processing', () => {
     await until(() => hanging.length === 1);
     for (const letGo of hanging.splice(0)) letGo();
     await ended('given-back', 'finished');
+  });
+
+  it('A14 keeps the lane of a call outside that takes longer than the lease, though another wants it', async () => {
+    const own = await createDatabase();
+    const replicas = [
+      await startApp(own, SETTINGS, [LEDGER], { inboxLease: 600 }),
+      await startApp(own, SETTINGS, [LEDGER], { inboxLease: 600 }),
+    ];
+    const [began] = await own.query<{ at: Date }>('SELECT now() AS at');
+    await replicas[0]!.call('POST', '/v1/messages', { body: { id: 'm', type: 'slow', payload: {} } });
+    const longer = `SELECT WHERE now() > $1::timestamptz + interval '2 seconds'`;
+    await until(async () => (await own.query(longer, [began!.at])).length > 0);
+    const calls = hanging.length;
+    for (const letGo of hanging.splice(0)) letGo();
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE status = 'finished'`)).length === 1);
+    const [row] = await own.query('SELECT attempt FROM inbox');
+    for (const one of replicas) await one.close();
+    await own.drop();
+    expect([calls, row]).toEqual([1, { attempt: 1 }]);
+  });
+
+  it('takes a call outside that does not end in time for a failed attempt', async () => {
+    const own = await createDatabase();
+    const hasty = await startApp(own, { ...SETTINGS, INBOX_RETRY_SCHEDULE: '1ms' }, [LEDGER], {
+      inboxPrepareTimeout: 100,
+    });
+    await hasty.call('POST', '/v1/messages', { body: { id: 'm', type: 'slow', payload: {} } });
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE status = 'dead'`)).length === 1);
+    const [row] = await own.query('SELECT attempt, error FROM inbox');
+    await hasty.close();
+    await own.drop();
+    hanging.splice(0);
+    expect(row).toEqual({ attempt: 2, error: 'Error: prepare took too long or was stopped' });
+  });
+
+  /** Handled elsewhere while its call outside hung: by the time it is back, the lane is another's, and the row finished. */
+  async function overtaken(): Promise<number> {
+    const own = await createDatabase();
+    const slow = await startApp(own, SETTINGS, [LEDGER]);
+    await slow.call('POST', '/v1/messages', { body: { id: 'm', key: 'm', type: 'slow', payload: {} } });
+    await until(() => hanging.length === 1);
+    await own.query(`UPDATE lane SET token = gen_random_uuid() WHERE token IS NOT NULL`);
+    await own.query(`UPDATE inbox SET status = 'finished', settled_at = now()`);
+    await own.query(INSERT, ['elsewhere', 'm', 0]);
+    hanging.pop()!();
+    await until(async () => {
+      const { text } = await slow.call('GET', '/metrics');
+      const ends = /^sluice_(inbox_batch_seconds_count|fenced_writes_total\{stage="inbox"\}) [1-9]/m;
+      return ends.test(text);
+    });
+    await slow.close();
+    const rows = await own.query('SELECT FROM ledger');
+    await own.drop();
+    return rows.length;
+  }
+
+  it('applies nothing twice by the count of what it finished, where the fence does not hold', async () => {
+    GUARDS.fence = false;
+    expect(await overtaken().finally(() => Object.assign(GUARDS, { fence: true }))).toBe(1);
+  });
+
+  it('would apply it twice without that, too', async () => {
+    Object.assign(GUARDS, { fence: false, settledCount: false });
+    const restore = () => Object.assign(GUARDS, { fence: true, settledCount: true });
+    expect(await overtaken().finally(restore)).toBe(2);
+  });
+
+  it('goes on behind a dead letter where it is told to skip those', async () => {
+    const own = await createDatabase();
+    const skipping = await startApp(own, { ...SETTINGS, INBOX_ON_DEAD: 'skip' }, [LEDGER]);
+    const messages = [{ n: 1 }, { n: 2, fail: 'refuse' }, { n: 3 }].map((payload) => ({
+      key: 'k',
+      type: 'ledger',
+      payload,
+    }));
+    await skipping.call('POST', '/v1/messages/batch', { body: { messages } });
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    const rows = await own.query<{ status: string }>('SELECT status FROM inbox ORDER BY position');
+    const holds = await own.query('SELECT FROM hold');
+    await skipping.close();
+    await own.drop();
+    expect(rows.map(({ status }) => status)).toEqual(['finished', 'dead', 'finished']);
+    expect(holds).toEqual([]);
+  });
+
+  it('A12 buries a message of a type nobody handles where it is told to', async () => {
+    const own = await createDatabase();
+    const strict = await startApp(own, { ...SETTINGS, INBOX_UNHANDLED: 'dead' }, [LEDGER]);
+    const messages = ['nobody/wants', 'ledger'].map((type) => ({ type, payload: { n: 1 } }));
+    await strict.call('POST', '/v1/messages/batch', { body: { messages } });
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    const rows = await own.query('SELECT status, attempt, error FROM inbox ORDER BY position');
+    await strict.close();
+    await own.drop();
+    expect(rows).toEqual([
+      { status: 'dead', attempt: 1, error: 'Refuse: no denormalizer handles the type "nobody/wants"' },
+      { status: 'finished', attempt: 1, error: null },
+    ]);
   });
 
   it('counts a lane once that is lost while a call outside hangs', async () => {

@@ -1,16 +1,20 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { AppModule } from '../../src/app.module.ts';
+import { startWatchdog } from '../../src/clock/watchdog.ts';
 import { loadSettings } from '../../src/config/settings.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
 
-/** A replica without HTTP; for settings that no environment may have. */
+/** A replica without HTTP; for settings that no environment may have, and read models of a test's own. */
 const { REPLICA_DATABASE: url = '', REPLICA_SETTINGS = '{}', REPLICA_BEYOND = '{}' } = process.env;
+const { REPLICA_READ_MODEL } = process.env;
 const allowed = loadSettings({ LOG_LEVEL: 'warn', LOG_FORMAT: 'json', ...JSON.parse(REPLICA_SETTINGS) });
 const settings = { ...allowed, ...JSON.parse(REPLICA_BEYOND) };
 
+const readModels = REPLICA_READ_MODEL ? [(await import(REPLICA_READ_MODEL)).readModel] : [];
+startWatchdog(settings.watchdogTimeout);
 const app = await NestFactory.createApplicationContext(
-  AppModule.with(url, settings, createLog(settings), []),
+  AppModule.with(url, settings, createLog(settings), readModels),
   { logger: false, abortOnError: false },
 );
 process.once('SIGTERM', () => void app.close().then(() => process.exit(0)));

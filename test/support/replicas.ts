@@ -14,6 +14,8 @@ export interface ReplicaOptions {
   readonly settings?: Record<string, string>;
   /** Settings that no environment may have. */
   readonly beyond?: Partial<Settings>;
+  /** The name of a file beside this one that has it. */
+  readonly readModel?: string;
 }
 
 /** A replica in a process of its own. */
@@ -28,7 +30,8 @@ export interface Replica {
   signal(name: NodeJS.Signals): void;
 }
 
-export function startReplicaProcess({ databaseUrl, settings = {}, beyond = {} }: ReplicaOptions): Replica {
+export function startReplicaProcess(options: ReplicaOptions): Replica {
+  const { databaseUrl, settings = {}, beyond = {}, readModel } = options;
   compiled ??= builtAndCompiled();
   const child = spawn(process.execPath, [join(compiled, 'test/support/replica.js')], {
     env: {
@@ -36,6 +39,7 @@ export function startReplicaProcess({ databaseUrl, settings = {}, beyond = {} }:
       REPLICA_DATABASE: databaseUrl,
       REPLICA_SETTINGS: JSON.stringify(settings),
       REPLICA_BEYOND: JSON.stringify(beyond),
+      ...(readModel ? { REPLICA_READ_MODEL: `./${readModel}.js` } : {}),
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

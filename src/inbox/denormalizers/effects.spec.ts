@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { IsInt } from 'class-validator';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { until } from '../../../test/support/until.ts';
 import { loadSettings } from '../../config/settings.ts';
 import type { DenormalizerMethods, DenormalizerOptions } from '../../contract/denormalizer.ts';
 import type { Message } from '../../contract/message.ts';
@@ -12,7 +13,7 @@ import { Database } from '../../database/database.ts';
 import type { ClaimedMessage } from '../processing/claimed-message.ts';
 import { ReadModelTx } from '../processing/read-model-tx.ts';
 import { Denormalizers } from './denormalizers.ts';
-import { type ApplyFailed, Effects, type Prepared } from './effects.ts';
+import { type ApplyFailed, type Bound, Effects, type Prepared } from './effects.ts';
 
 interface Tested extends DenormalizerMethods {
   readonly name: string;
@@ -216,6 +217,42 @@ describe('who failed', () => {
       },
     };
     expect(await failure(effectsOf(thrower), 'a1', 'x1', 'b1', 'y1')).toEqual(['x1 y1', 'at once']);
+  });
+
+  const hang: Tested = {
+    name: 'hang',
+    async apply({ key }, tx) {
+      await tx.query('SELECT 1');
+      if (key === 'x' || key === 'y') await new Promise(() => undefined);
+    },
+  };
+
+  /** In a session that does as told while the applies hang. */
+  async function hung(settings: string, ms = 60_000): Promise<unknown> {
+    const tried = engine.transaction(async (tx) => {
+      await tx.query(settings);
+      const bound: Bound = (work) => tx.within(ms, work);
+      await effectsOf(hang).apply(rows('a1', 'x1', 'x2', 'y1'), new ReadModelTx(tx), NOTHING_PREPARED, bound);
+    });
+    return tried.catch((error: unknown) => error);
+  }
+
+  it('is each that was under way when the server ended an idle session, or when they took too long', async () => {
+    const guilty = { guilty: [{ id: 'x1' }, { id: 'y1' }], reason: { name: 'ApplyHung' } };
+    expect(await hung('SET LOCAL idle_in_transaction_session_timeout = 200')).toMatchObject(guilty);
+    expect(await hung('SELECT 1', 100)).toMatchObject(guilty);
+  });
+
+  it('is nobody when the connection breaks while they hang', async () => {
+    const failing = hung(`SET application_name = 'to be ended'`);
+    await until(async () => {
+      const ended = await database.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE application_name = 'to be ended' AND state = 'idle in transaction'`,
+      );
+      return ended.length > 0;
+    });
+    expect(await failing).toMatchObject({ code: '57P01' });
   });
 
   it('cannot be told of a batch, but of a batch of one', async () => {

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { Message } from '../../contract/message.ts';
 import type { ReadModelTransaction } from '../../contract/read-model-transaction.ts';
 import { codeOf } from '../../database/faults.ts';
+import { TookTooLong } from '../../database/transaction.ts';
 import { byKey } from '../processing/by-key.ts';
 import type { ClaimedMessage } from '../processing/claimed-message.ts';
 import { classFor, messageOf, withPayloadOf } from './applied-message.ts';
@@ -28,11 +29,31 @@ export class ApplyFailed extends Error {
   }
 }
 
+/** Gives work up that does not end. */
+export type Bound = <T>(work: Promise<T>) => Promise<T>;
+
 /** One denormalizer's turn at one message. */
 interface Step {
   readonly row: ClaimedMessage;
   readonly one: DeclaredDenormalizer;
   readonly message: Message;
+}
+
+/** Its own fault: the connection was there, and nothing was asked of it, or too much. */
+class ApplyHung extends Error {
+  constructor(cause: unknown) {
+    super(`apply did not end (${(cause as Error).message}); what waits for others belongs into prepare`, {
+      cause,
+    });
+    this.name = 'ApplyHung';
+  }
+}
+
+/** The server ends a session that idles in a transaction for too long. */
+const IDLE_IN_TRANSACTION = '25P03';
+
+function isGivenUp(error: unknown): boolean {
+  return error instanceof TookTooLong || codeOf(error) === IDLE_IN_TRANSACTION;
 }
 
 /** The transaction is dead already, or a text could not be parsed in it: whoever gets this did not kill it. */
@@ -47,14 +68,33 @@ export class Effects {
    * Message by message within a key, and for each message one denormalizer after the other; different keys side by
    * side. Not one denormalizer over all messages and then the next: two that each handle one type of the same table
    * would then see a key's messages in the order of the denormalizers, not of the messages.
+   * What is given up by the bound is the failure of those that were under way.
    */
-  async apply(rows: readonly ClaimedMessage[], tx: ReadModelTransaction, prepared: Prepared): Promise<void> {
-    const steps = this.stepsOf(rows);
+  async apply(
+    rows: readonly ClaimedMessage[],
+    tx: ReadModelTransaction,
+    prepared: Prepared,
+    bound: Bound = (work) => work,
+  ): Promise<void> {
+    const underWay = new Set<ClaimedMessage>();
+    try {
+      await bound(this.applyStages(this.stepsOf(rows), tx, prepared, underWay));
+    } catch (error) {
+      throw isGivenUp(error) ? new ApplyFailed([...underWay], new ApplyHung(error)) : error;
+    }
+  }
+
+  private async applyStages(
+    steps: readonly Step[],
+    tx: ReadModelTransaction,
+    prepared: Prepared,
+    underWay: Set<ClaimedMessage>,
+  ): Promise<void> {
     for (const stage of this.denormalizers.stages) {
       const own = steps.filter(({ one }) => stage.has(one));
       if (own.length === 0) continue;
-      if (own[0]!.one.instance.applyBatch) await applyTogether(own, tx);
-      else await applyEach(own, tx, prepared);
+      if (own[0]!.one.instance.applyBatch) await applyTogether(own, tx, underWay);
+      else await applyEach(own, tx, prepared, underWay);
     }
   }
 
@@ -88,28 +128,38 @@ export class Effects {
   }
 }
 
-async function applyTogether(steps: readonly Step[], tx: ReadModelTransaction): Promise<void> {
+async function applyTogether(
+  steps: readonly Step[],
+  tx: ReadModelTransaction,
+  underWay: Set<ClaimedMessage>,
+): Promise<void> {
   const [{ one, row }] = steps as [Step];
   const messages = steps.map(({ message }) => message);
+  for (const step of steps) underWay.add(step.row);
   try {
     await one.instance.applyBatch!(messages, tx);
   } catch (reason) {
     throw new ApplyFailed(steps.length === 1 ? [row] : [], reason);
   }
+  underWay.clear();
 }
 
 async function applyEach(
   steps: readonly Step[],
   tx: ReadModelTransaction,
   prepared: Prepared,
+  underWay: Set<ClaimedMessage>,
 ): Promise<void> {
   await allOrFirstFailure(
     chains(steps).map(async (chain) => {
       for (const { row, one, message } of chain) {
+        underWay.add(row);
         try {
           await one.instance.apply!(message, tx, prepared.get(row)?.results.get(one.name));
         } catch (reason) {
           throw new ApplyFailed([row], reason);
+        } finally {
+          underWay.delete(row);
         }
       }
     }),

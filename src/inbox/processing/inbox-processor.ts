@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Refuse } from '../../contract/outcomes.ts';
 import { Database } from '../../database/database.ts';
-import { isConflictOfTransactions, isDatabaseAway } from '../../database/faults.ts';
+import { isConflictOfTransactions, isDatabaseAway, isOurDatabaseAway } from '../../database/faults.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
 import { LeaseLost, type Tenure } from '../../lanes/tenure.ts';
@@ -11,15 +11,16 @@ import { FanOut } from '../../outbox/fan-out.ts';
 import { type Deliveries, ListenersChanged } from '../../outbox/fan-out-deliveries.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
-import { ApplyFailed, Effects, type Prepared } from '../denormalizers/effects.ts';
+import { ApplyFailed, type Bound, Effects, type Prepared } from '../denormalizers/effects.ts';
 import { IngestStore } from '../ingest-store.ts';
 import { byKey } from './by-key.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
 import { decide, type Failure } from './decide.ts';
 import { InboxQueue } from './inbox-queue.ts';
+import { inParts, isLoaded, withPayloads } from './payloads.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 import { ReadModelTx } from './read-model-tx.ts';
-import { SettledByOthers, SettleStore, type SlotWanted } from './settle-store.ts';
+import { SettledByOthers, SettleStore, type SlotWanted, TOO_LATE } from './settle-store.ts';
 import { type Sifted, sift, slotName } from './sift.ts';
 import { halves, split } from './split.ts';
 import { Unhandled } from './unhandled.ts';
@@ -81,8 +82,36 @@ export class InboxProcessor {
     return sifted.ready;
   }
 
+  /** Ends what became late since; answers with the rest. */
+  async inTime(tenure: Tenure, messages: readonly ClaimedMessage[]): Promise<readonly ClaimedMessage[]> {
+    const expired = await this.settle.late(messages);
+    if (expired.length === 0) return messages;
+    await this.lapseSifted(tenure, { ready: [], expired, superseded: [] });
+    return messages.filter((message) => !expired.includes(message));
+  }
+
   async handle(batch: Batch): Promise<void> {
-    await this.run({ ...batch, waiting: new Set() }, batch.messages, []);
+    const course = { ...batch, waiting: new Set<string>() };
+    if (batch.messages.every(isLoaded)) return this.run(course, batch.messages, []);
+    const parts = inParts(batch.messages);
+    for (const part of parts) await this.handlePart(course, part, parts.length === 1);
+  }
+
+  /** As much as may be in memory; what is behind a failure in an earlier part waits with its key. */
+  private async handlePart(batch: Course, part: readonly ClaimedMessage[], isAll: boolean): Promise<void> {
+    await this.keepWaiting(
+      batch.tenure,
+      part.filter(({ key }) => batch.waiting.has(key)),
+    );
+    const free = part.filter(({ key }) => !batch.waiting.has(key));
+    const rows = await withPayloads(free, this.database);
+    const prepared = new Map(
+      free.flatMap((row, index) => {
+        const preparation = batch.prepared.get(row);
+        return preparation ? [[rows[index]!, preparation]] : [];
+      }),
+    );
+    await this.run({ ...batch, prepared, messages: isAll ? rows : batch.messages }, rows, []);
   }
 
   /**
@@ -101,6 +130,7 @@ export class InboxProcessor {
     const failed = await this.together(batch, rows);
     batch.progressed?.();
     if (!failed) return this.run(batch, behind, []);
+    await this.keepLease(batch.tenure);
     if (rows.length === 1) {
       const keyWaits = await this.fail(batch.tenure, rows[0]!, failed.reason, behind);
       if (!keyWaits) return this.run(batch, behind, []);
@@ -123,6 +153,11 @@ export class InboxProcessor {
     }
   }
 
+  /** What did not end may have taken most of it. */
+  private async keepLease(tenure: Tenure): Promise<void> {
+    if (performance.now() >= tenure.renewAtMs) await this.queue.lanes.renew(tenure);
+  }
+
   /** Undefined: done. Messages of lanes that were lost are somebody else's now: done as well. */
   private async together(batch: Batch, rows: readonly ClaimedMessage[]): Promise<ApplyFailed | undefined> {
     const known = this.knownFailure(batch, rows);
@@ -141,7 +176,7 @@ export class InboxProcessor {
           this.lost(batch.tenure, lanesOf(mine));
           return undefined;
         } else if (error instanceof ListenersChanged) await this.fanOut.catchUp();
-        else if (isDatabaseAway(reasonOf(error))) throw reasonOf(error);
+        else if (isAway(error)) throw reasonOf(error);
         else if (attempt > CONFLICT_RETRIES || !isConflictOfTransactions(reasonOf(error))) {
           return error instanceof ApplyFailed ? error : new ApplyFailed(mine.length === 1 ? mine : [], error);
         }
@@ -201,7 +236,8 @@ export class InboxProcessor {
       const readModelTx = new ReadModelTx(tx);
       // What the fence says is met below, or here when an effect failed: without the lane that says nothing.
       fenced.catch(() => undefined);
-      await this.effects.apply(rows, readModelTx, prepared).catch(async (error) => {
+      const bound: Bound = (work) => tx.within(this.settings.inboxApplyTimeout, work);
+      await this.effects.apply(rows, readModelTx, prepared, bound).catch(async (error) => {
         await fenced;
         throw error;
       });
@@ -255,7 +291,7 @@ export class InboxProcessor {
       ...expired.map((message) => ({
         message,
         status: 'expired' as const,
-        error: 'its expiresAt had passed',
+        error: TOO_LATE,
         charged: false,
       })),
       ...superseded.map(({ message, by }) => ({
@@ -361,4 +397,8 @@ function lanesOf(rows: readonly ClaimedMessage[]): number[] {
 
 function reasonOf(error: unknown): unknown {
   return error instanceof ApplyFailed ? error.reason : error;
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof ApplyFailed ? isOurDatabaseAway(error.reason) : isDatabaseAway(error);
 }

@@ -17,15 +17,7 @@ export class Preparations {
     return !message.expired && this.denormalizers.of(message.type).some(({ instance }) => instance.prepare);
   }
 
-  async run(
-    messages: readonly ClaimedMessage[],
-    signal: AbortSignal,
-  ): Promise<Map<ClaimedMessage, Preparation>> {
-    const pairs = messages.map(async (message) => [message, await this.prepare(message, signal)] as const);
-    return new Map(await Promise.all(pairs));
-  }
-
-  private async prepare(message: ClaimedMessage, stopping: AbortSignal): Promise<Preparation> {
+  async run(message: ClaimedMessage, stopping: AbortSignal): Promise<Preparation> {
     const results = new Map<string, unknown>();
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(this.settings.inboxPrepareTimeout)]);
     try {

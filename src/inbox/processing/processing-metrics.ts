@@ -78,6 +78,10 @@ export class ProcessingMetrics {
     for (const { status } of lapses) this.ended.inc({ status });
   }
 
+  expired(count: number): void {
+    this.ended.inc({ status: 'expired' }, count);
+  }
+
   failed({ kind }: Failure): void {
     this.attemptsFailed.inc({ outcome: kind });
     if (kind === 'dead') this.ended.inc({ status: 'dead' });

@@ -6,10 +6,13 @@ import type { Transaction } from '../../database/transaction.ts';
 import { GUARDS } from '../../lanes/guards.ts';
 import { byKey } from './by-key.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
-import { FINISH, LAPSE, LAST_OF_SLOTS, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
+import { FINISH, LAPSE, LAST_OF_SLOTS, LATE, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
 /** The rows are not what we claimed: somebody else has them. Nothing of this transaction may take effect. */
 export class SettledByOthers extends Error {}
+
+/** What is said of a message that expired. */
+export const TOO_LATE = 'its expiresAt had passed';
 
 export interface Lapse {
   readonly message: ClaimedMessage;
@@ -77,6 +80,17 @@ export class SettleStore {
     ];
     void tx.query(STRAIGHT_PLANS);
     await expectRows(tx.execute(PUT_BACK, values), rows.length);
+  }
+
+  /** Those whose time has run out since they were claimed. */
+  async late(messages: readonly ClaimedMessage[]): Promise<ClaimedMessage[]> {
+    const expiring = messages.filter(({ expires_at }) => expires_at !== null);
+    if (expiring.length === 0) return [];
+    const rows = await this.database.query<{ position: number }>(LATE, [
+      expiring.map(({ position }) => position),
+    ]);
+    const late = new Set(rows.map(({ position }) => position));
+    return expiring.filter(({ position }) => late.has(position));
   }
 
   async lastOfSlots(

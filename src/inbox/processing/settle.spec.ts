@@ -92,9 +92,9 @@ describe('the last message of a slot', () => {
     );
   });
 
-  it('is the last of its types that waits and has not expired', async () => {
+  it('is the last of its types that waits and does not expire', async () => {
     const { rows } = await client.query(LAST_OF_SLOTS, WANTED);
-    const [{ position }] = (await client.query(`SELECT position FROM inbox WHERE id = 'second'`)).rows;
+    const [{ position }] = (await client.query(`SELECT position FROM inbox WHERE id = 'first'`)).rows;
     expect(rows).toEqual([{ key: 'busy', slot: 'slot', position }]);
   });
 

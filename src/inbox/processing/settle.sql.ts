@@ -42,6 +42,10 @@ export const PUT_BACK = `
   FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::boolean[]) AS back(position, attempt, error, charged)
   ${MARKED('back')}`;
 
+/** inbox.late — by the one clock. $1 positions */
+export const LATE =
+  'SELECT position FROM inbox WHERE position = ANY ($1::bigint[]) AND expires_at <= clock_timestamp()';
+
 /**
  * For the look below: on a table without statistics its index would not be used (measured for 50 keys among 300,000
  * rows: 32 ms instead of 2).
@@ -51,8 +55,8 @@ export const SLOT_SETTINGS = 'SET LOCAL enable_seqscan = off; SET LOCAL enable_b
 /**
  * inbox.lastOfSlots — for each key, the last waiting message among the types of a slot: a burst may be longer than a
  * claim. Only the last hundred of a key are looked at, whatever they are and however they ended: all that is kept of a
- * busy key would take seconds. What lies before them is compared within its claim. One that has expired supersedes
- * nobody.
+ * busy key would take seconds. What lies before them is compared within its claim, and so is what expires: it may be
+ * gone before it is applied.
  * $1 keys, $2 slots, $3 types of each slot, a JSON array
  */
 export const LAST_OF_SLOTS = `
@@ -66,6 +70,6 @@ export const LAST_OF_SLOTS = `
       ORDER BY queued.key DESC, queued.position DESC LIMIT 100
     ) AS tail
     WHERE wanted.types ? tail.type AND tail.settled_at IS NULL AND tail.waits IS DISTINCT FROM 'due'
-      AND (tail.expires_at IS NULL OR tail.expires_at > statement_timestamp())
+      AND tail.expires_at IS NULL
     ORDER BY tail.position DESC LIMIT 1
   ) AS last`;

@@ -15,16 +15,24 @@ const rules = (lastOf: ReadonlyMap<string, number> = new Map()): Siftings => ({
   lastOf,
 });
 
-function message(position: number, key: string, type: string, expired = false): ClaimedMessage {
-  return { position, key, type, expired, id: `m-${position}` } as ClaimedMessage;
+/** `expiresIn`: seconds; below zero: it is too late. */
+function message(position: number, key: string, type: string, expiresIn?: number): ClaimedMessage {
+  const expires_at = expiresIn === undefined ? null : new Date(expiresIn * 1_000);
+  const expired = expiresIn !== undefined && expiresIn < 0;
+  return { position, key, type, expires_at, expired, id: `m-${position}` } as ClaimedMessage;
 }
 
 /** Ascending by position, as they are claimed. */
 const claimed = fc
-  .array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.constantFrom(...TYPES), fc.boolean()), { maxLength: 30 })
-  .map((list) =>
-    list.map(([key, type, late], index) => message(index + 1, key, type, late && index % 3 === 0)),
-  );
+  .array(
+    fc.tuple(
+      fc.constantFrom('a', 'b', 'c'),
+      fc.constantFrom(...TYPES),
+      fc.constantFrom(undefined, undefined, undefined, -1, 10, 20),
+    ),
+    { maxLength: 30 },
+  )
+  .map((list) => list.map(([key, type, expiresIn], index) => message(index + 1, key, type, expiresIn)));
 
 /** Last messages that wait beyond what was claimed. */
 const beyond = fc
@@ -48,18 +56,24 @@ describe('sifting', () => {
     );
   });
 
-  it('C2 leaves one message per key and slot: the last that can still be handled', () => {
+  it('C2 leaves one message per key and slot that does not expire: the last; and none that is sooner gone', () => {
     fc.assert(
       fc.property(claimed, beyond, (messages, lastOf) => {
         const { ready, superseded } = sift(messages, rules(lastOf));
+        const slotOf = ({ key, type }: ClaimedMessage) => slotName(key, SLOTS[type]!);
         const inSlot = ready.filter(({ type }) => SLOTS[type]);
-        const names = inSlot.map(({ key, type }) => slotName(key, SLOTS[type]!));
-        expect(new Set(names).size).toBe(names.length);
+        for (const ofSlot of byKey(inSlot, slotOf)) {
+          const ends = ofSlot
+            .toSorted((a, b) => a.position - b.position)
+            .map(({ expires_at }) => expires_at?.getTime() ?? Number.POSITIVE_INFINITY);
+          expect(ends).toEqual([...new Set(ends)].sort((a, b) => b - a));
+        }
         for (const { message: dropped, by } of superseded) {
-          const name = slotName(dropped.key, SLOTS[dropped.type]!);
           expect(by).toBeGreaterThan(dropped.position);
-          const winner = inSlot[names.indexOf(name)];
-          expect([winner?.position, lastOf.get(name)]).toContain(by);
+          const winner = inSlot.find(({ position }) => position === by);
+          if (!winner) expect(lastOf.get(slotOf(dropped))).toBe(by);
+          else if (winner.expires_at)
+            expect(winner.expires_at.getTime()).toBeGreaterThanOrEqual(dropped.expires_at!.getTime());
         }
       }),
     );
@@ -101,12 +115,21 @@ describe('sifting', () => {
   });
 
   it('never lets a message that is too late win over one that is not', () => {
-    const last = new Map([[slotName('a', 'edit'), 2]]);
     const { ready, expired, superseded } = sift(
-      [message(1, 'a', 'edit'), message(2, 'a', 'edit', true)],
-      rules(last),
+      [message(1, 'a', 'edit', 30), message(2, 'a', 'edit', -1)],
+      rules(),
     );
     expect([positions(ready), positions(expired), superseded]).toEqual([[1], [2], []]);
+  });
+
+  it.each<[string, number | undefined, number | undefined, number[]]>([
+    ['one that expires supersedes none that does not', undefined, 30, [1, 2]],
+    ['nor one that expires later', 60, 30, [1, 2]],
+    ['but one that expires sooner', 30, 60, [2]],
+    ['and one that does not expire supersedes all', 30, undefined, [2]],
+  ])('C2 %s', (_rule, first, second, left) => {
+    const { ready } = sift([message(1, 'a', 'edit', first), message(2, 'a', 'edit', second)], rules());
+    expect(positions(ready)).toEqual(left);
   });
 
   it('keeps keys apart that only look alike', () => {

@@ -11,7 +11,7 @@ export interface Sifted {
 export interface Siftings {
   slotOf(type: string): string | undefined;
   rankOf(type: string): number;
-  /** The last waiting message of a key and slot, where it is beyond what was claimed. */
+  /** The last waiting message of a key and slot that does not expire, also beyond what was claimed. */
   readonly lastOf: ReadonlyMap<string, number>;
 }
 
@@ -23,33 +23,41 @@ export function slotName(key: string, slot: string): string {
 export function sift(claimed: readonly ClaimedMessage[], rules: Siftings): Sifted {
   const expired = claimed.filter((message) => message.expired);
   const alive = claimed.filter((message) => !message.expired);
-  const last = lastPerSlot(alive, expired, rules);
+  const rivals = rivalsPerSlot(alive, rules);
   const superseded: { message: ClaimedMessage; by: number }[] = [];
   const ready: ClaimedMessage[] = [];
   for (const message of alive) {
     const slot = rules.slotOf(message.type);
-    const winner = slot === undefined ? message.position : last.get(slotName(message.key, slot))!;
-    if (winner === message.position) ready.push(message);
-    else superseded.push({ message, by: winner });
+    const ofSlot = slot === undefined ? [] : rivals.get(slotName(message.key, slot))!;
+    const winner = ofSlot.find((rival) => rival.position > message.position && outlives(rival, message));
+    if (winner) superseded.push({ message, by: winner.position });
+    else ready.push(message);
   }
   return { ready: ranked(ready, rules), expired, superseded };
 }
 
-/** One that is too late wins over nobody. */
-function lastPerSlot(
-  alive: readonly ClaimedMessage[],
-  expired: readonly ClaimedMessage[],
-  rules: Siftings,
-): Map<string, number> {
-  const late = new Set(expired.map(({ position }) => position));
-  const last = new Map([...rules.lastOf].filter(([, position]) => !late.has(position)));
-  for (const { type, key, position } of alive) {
-    const slot = rules.slotOf(type);
+type Rival = Pick<ClaimedMessage, 'position' | 'expires_at'>;
+
+/** The last one first. */
+function rivalsPerSlot(alive: readonly ClaimedMessage[], rules: Siftings): Map<string, Rival[]> {
+  const rivals = new Map<string, Rival[]>();
+  for (const [name, position] of rules.lastOf) rivals.set(name, [{ position, expires_at: null }]);
+  for (const message of alive) {
+    const slot = rules.slotOf(message.type);
     if (slot === undefined) continue;
-    const name = slotName(key, slot);
-    last.set(name, Math.max(last.get(name) ?? 0, position));
+    const name = slotName(message.key, slot);
+    const ofSlot = rivals.get(name);
+    if (ofSlot) ofSlot.push(message);
+    else rivals.set(name, [message]);
   }
-  return last;
+  for (const ofSlot of rivals.values()) ofSlot.sort((a, b) => b.position - a.position);
+  return rivals;
+}
+
+/** One that may expire before it is applied would take with it what does not, or not so soon. */
+function outlives(rival: Rival, message: ClaimedMessage): boolean {
+  if (rival.expires_at === null) return true;
+  return message.expires_at !== null && rival.expires_at >= message.expires_at;
 }
 
 /** Stable: equal ranks stay in the order accepted. */

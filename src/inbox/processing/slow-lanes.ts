@@ -1,12 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Database } from '../../database/database.ts';
 import type { Tenure } from '../../lanes/tenure.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import type { Prepared } from '../denormalizers/effects.ts';
+import type { Preparation } from '../denormalizers/effects.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
 import { InboxProcessor } from './inbox-processor.ts';
 import { InboxQueue } from './inbox-queue.ts';
+import { withPayloads } from './payloads.ts';
 import { Preparations } from './preparations.ts';
+import { Turns } from './turns.ts';
 
 /**
  * A14: lanes whose messages wait for calls outside (`prepare`). They are taken out of the worker's hands, kept leased,
@@ -17,17 +20,17 @@ export class SlowLanes {
   onReleased: (lane: number) => void = () => undefined;
   private readonly stopping = new AbortController();
   private readonly running = new Set<Promise<void>>();
-  private readonly queueForSlot: (() => void)[] = [];
-  private slots: number;
+  private readonly calls: Turns;
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
+    private readonly database: Database,
     private readonly queue: InboxQueue,
     private readonly preparations: Preparations,
     private readonly processor: InboxProcessor,
   ) {
-    this.slots = settings.inboxPrepareConcurrency;
+    this.calls = new Turns(settings.inboxPrepareConcurrency);
   }
 
   /** The lane leaves the worker's tenure and gets one of its own, under the same token. */
@@ -44,9 +47,14 @@ export class SlowLanes {
     try {
       // C8: what is superseded makes no call outside.
       const ready = await this.processor.sifted(tenure, messages);
-      const prepared = await this.prepare(ready.filter((message) => this.preparations.needed(message)));
+      const prepared = new Map<ClaimedMessage, Preparation>();
+      const slow = ready.filter((message) => this.preparations.needed(message));
+      await Promise.all(slow.map((message) => this.prepare(tenure, message, prepared)));
       if (this.stopping.signal.aborted) await this.queue.lanes.giveBack(tenure);
-      else await this.processor.handle({ tenure, messages: ready, prepared });
+      else {
+        const late = new Set(slow.filter((message) => !prepared.has(message)));
+        await this.processor.handle({ tenure, messages: ready.filter((one) => !late.has(one)), prepared });
+      }
     } finally {
       clearInterval(renewing);
     }
@@ -55,7 +63,7 @@ export class SlowLanes {
   /** Calls in flight are cut; what waits for one is given back. */
   stop(): void {
     this.stopping.abort();
-    for (const go of this.queueForSlot.splice(0)) go();
+    this.calls.letAll();
   }
 
   async stopped(): Promise<void> {
@@ -74,15 +82,21 @@ export class SlowLanes {
     }
   }
 
-  private async prepare(messages: readonly ClaimedMessage[]): Promise<Prepared> {
-    if (messages.length === 0) return new Map();
-    await this.slot();
+  /** One that is too late by the time it gets its turn makes no call, and is not prepared. */
+  private async prepare(
+    tenure: Tenure,
+    message: ClaimedMessage,
+    prepared: Map<ClaimedMessage, Preparation>,
+  ): Promise<void> {
+    await this.calls.take();
     try {
-      return this.stopping.signal.aborted
-        ? new Map()
-        : await this.preparations.run(messages, this.stopping.signal);
+      if (this.stopping.signal.aborted) return;
+      const [inTime] = await this.processor.inTime(tenure, [message]);
+      if (!inTime) return;
+      const [loaded] = await withPayloads([message], this.database);
+      prepared.set(message, await this.preparations.run(loaded!, this.stopping.signal));
     } finally {
-      this.freeSlot();
+      this.calls.end();
     }
   }
 
@@ -95,23 +109,5 @@ export class SlowLanes {
         'a lease could not be renewed; it is tried again',
       );
     }
-  }
-
-  private slot(): Promise<void> {
-    if (this.slots > 0) {
-      this.slots -= 1;
-      return Promise.resolve();
-    }
-    return new Promise((resolve) => {
-      this.queueForSlot.push(() => {
-        this.slots -= 1;
-        resolve();
-      });
-    });
-  }
-
-  private freeSlot(): void {
-    this.slots += 1;
-    if (this.slots > 0) this.queueForSlot.shift()?.();
   }
 }

@@ -1,0 +1,47 @@
+import { Injectable } from '@nestjs/common';
+import type { Next } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
+import { Database } from '../../database/database.ts';
+import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { lockLaneAtRest } from '../../lanes/kept-holds.ts';
+import { byKey } from './by-key.ts';
+import { EXPIRE, EXPIRED } from './expired.sql.ts';
+import { ProcessingMetrics } from './processing-metrics.ts';
+import { TOO_LATE } from './settle-store.ts';
+
+const MOST_AT_ONCE = 1_000;
+const REST_MS = 1_000;
+
+interface Late {
+  readonly position: number;
+  readonly lane: number;
+}
+
+/** A9: what waits behind a hold expires too, at its time and not when the hold ends. */
+@Injectable()
+export class ExpiredMessages {
+  constructor(
+    private readonly database: Database,
+    private readonly metrics: ProcessingMetrics,
+    loops: Loops,
+  ) {
+    loops.run('inbox', 'inbox-expired', REST_MS, () => this.pass());
+  }
+
+  private async pass(): Promise<Next> {
+    const [, found] = await this.database.together([[STRAIGHT_PLANS], [EXPIRED, [MOST_AT_ONCE]]]);
+    let ended = 0;
+    for (const late of byKey(found as Late[], ({ lane }) => lane)) ended += await this.expire(late);
+    this.metrics.expired(ended);
+    return ended === MOST_AT_ONCE ? 'again' : 'idle';
+  }
+
+  /** As the holder of the lane would; one that is in a transaction right now is left for the next look. */
+  private expire(late: readonly Late[]): Promise<number> {
+    return this.database.transaction(async (tx) => {
+      if (!(await lockLaneAtRest(tx, { stage: 'inbox', lane: late[0]!.lane }))) return 0;
+      void tx.query(STRAIGHT_PLANS);
+      return tx.execute(EXPIRE, [late.map(({ position }) => position), TOO_LATE]);
+    });
+  }
+}

@@ -1,0 +1,13 @@
+/**
+ * inbox.expired — what waits behind a hold and is too late. A claim meets what is ready; behind a hold without end it
+ * would meet nobody. $1 most
+ */
+export const EXPIRED = `
+  SELECT position, lane FROM inbox
+  WHERE settled_at IS NULL AND waits = 'held' AND expires_at <= statement_timestamp()
+  ORDER BY expires_at LIMIT $1`;
+
+/** inbox.expire — in a locked lane; what its holder has in its hands is left to it. $1 positions, $2 error */
+export const EXPIRE = `
+  UPDATE inbox SET status = 'expired', waits = NULL, settled_at = now(), lapsed_at = now(), error = $2
+  WHERE position = ANY ($1::bigint[]) AND status = 'held'`;

@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Injectable, Module } from '@nestjs/common';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { Denormalizer } from '../../src/contract/denormalizer.ts';
+import type { Message } from '../../src/contract/message.ts';
+import { Pending } from '../../src/contract/pending.ts';
+import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { Problem } from '../../src/http/problems.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { metricsOf } from '../support/metrics.ts';
+import { until } from '../support/until.ts';
+
+class Marks1763251300960 implements MigrationInterface {
+  async up(runner: QueryRunner): Promise<void> {
+    await runner.query('CREATE TABLE IF NOT EXISTS mark (key text)');
+  }
+  async down(runner: QueryRunner): Promise<void> {
+    await runner.query('DROP TABLE mark');
+  }
+}
+
+type Habit = { hangs?: 'idle' | 'busy' };
+
+const MARK = 'INSERT INTO mark VALUES ($1)';
+
+/** Does not end: waits for nothing, or asks the database the same for ever. */
+@Denormalizer({ types: ['mark'] })
+@Injectable()
+class Marks {
+  async apply({ key, payload }: Message<Habit>, tx: ReadModelTransaction): Promise<void> {
+    await tx.query(MARK, [key]);
+    if (payload.hangs === 'idle') await new Promise(() => undefined);
+    while (payload.hangs === 'busy') await tx.query('SELECT pg_sleep(0.02)');
+  }
+}
+
+@Denormalizer({ types: ['marks'] })
+@Injectable()
+class ManyMarks {
+  async applyBatch(messages: readonly Message<Habit>[], tx: ReadModelTransaction): Promise<void> {
+    for (const { key } of messages) await tx.query(MARK, [key]);
+    if (messages.some(({ payload }) => payload.hangs)) await new Promise(() => undefined);
+  }
+}
+
+@Module({ providers: [Marks, ManyMarks] })
+class MarksModule {}
+
+const MARKS = { entities: [], migrations: [Marks1763251300960], module: MarksModule };
+const SETTINGS = { INBOX_RETRY_SCHEDULE: '1ms', INBOX_POLL: '20ms', INBOX_WORKERS: '1' };
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, SETTINGS, [MARKS], { inboxApplyTimeout: 200 });
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+const post = (messages: { id: string; key: string; type?: string; payload: Habit }[]) =>
+  replica.call('POST', '/v1/messages/batch', {
+    body: { messages: messages.map((message) => ({ type: 'mark', ...message })) },
+  });
+const story = async (id: string) => (await replica.call('GET', `/v1/messages/${id}`)).body;
+const ended = (id: string, status: string) => until(async () => (await story(id)).status === status);
+
+describe('an apply that never ends', () => {
+  it.each([
+    ['mark', 'idle'],
+    ['mark', 'busy'],
+    ['marks', 'idle'],
+  ] as const)('is tried as often as any other and then dead, alone (%s, %s)', async (type, hangs) => {
+    const name = (n: number) => `${type}-${hangs}-${n}`;
+    await post(
+      Array.from({ length: 12 }, (_, n) => ({
+        ...{ id: name(n), key: name(n), type },
+        payload: n === 5 ? { hangs } : {},
+      })),
+    );
+    await ended(name(5), 'dead');
+    expect(await story(name(5))).toMatchObject({
+      attempt: 2,
+      error: expect.stringMatching(/^ApplyHung: apply did not end \(it took longer than 200ms\)/),
+    });
+    for (const n of [0, 4, 6, 11]) {
+      await ended(name(n), 'finished');
+      expect(await story(name(n))).toMatchObject({ attempt: 1 });
+    }
+    const marks = await database.query('SELECT key FROM mark WHERE key LIKE $1', [`${type}-${hangs}-%`]);
+    expect(marks).toHaveLength(11);
+  });
+
+  it('keeps its lanes while several are tried one by one for longer than the lease', async () => {
+    const own = await createDatabase();
+    const beyond = { inboxApplyTimeout: 400, inboxLease: 600 };
+    const replicas = [
+      await startApp(own, SETTINGS, [MARKS], beyond),
+      await startApp(own, SETTINGS, [MARKS], beyond),
+    ];
+    const messages = ['a', 'b', 'c'].map((id) => ({ id, key: id, type: 'mark', payload: { hangs: 'idle' } }));
+    await replicas[0]!.call('POST', '/v1/messages/batch', { body: { messages } });
+    await until(async () => (await own.query(`SELECT FROM inbox WHERE status = 'dead'`)).length === 3);
+    const dead = await own.query<{ attempt: number; error: string }>('SELECT attempt, error FROM inbox');
+    const lost = await Promise.all(replicas.map(metricsOf));
+    for (const one of replicas) await one.close();
+    await own.drop();
+    expect(lost.map((metric) => metric('leases_lost_total{stage="inbox"}'))).toEqual([0, 0]);
+    for (const row of dead) expect(row).toEqual({ attempt: 2, error: expect.stringContaining('ApplyHung') });
+  });
+
+  it('does not keep the answers of ?pending=true from others', async () => {
+    const pending = replica.app.nest.get(Pending);
+    const read = (key: string) =>
+      pending.read(key, (manager) => manager.query('SELECT FROM mark WHERE key = $1', [key]));
+    for (const key of ['stuck', 'fine']) {
+      await replica.call('PUT', `/v1/keys/${key}/hold`, { body: { reason: 'in creation' } });
+    }
+    await post([
+      { id: 'stuck', key: 'stuck', payload: { hangs: 'idle' } },
+      { id: 'fine', key: 'fine', payload: {} },
+    ]);
+    const stuck = [read('stuck'), read('stuck')].map((one) => one.catch((error: Problem) => error));
+    expect(await read('fine')).toHaveLength(1);
+    for (const answer of await Promise.all(stuck)) {
+      expect(answer).toBeInstanceOf(Problem);
+      expect((answer as Problem).problem).toBe('read-model-behind');
+    }
+  });
+});
