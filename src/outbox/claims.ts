@@ -5,6 +5,8 @@ import { OutboxQueue } from './outbox-queue.ts';
 
 interface Hungry {
   readonly held: HeldLane;
+  readonly most: number;
+  readonly inHand: number;
   resolve(rows: ClaimedDelivery[]): void;
   reject(error: unknown): void;
 }
@@ -17,9 +19,10 @@ export class Claims {
 
   constructor(private readonly queue: OutboxQueue) {}
 
-  next(held: HeldLane): Promise<ClaimedDelivery[]> {
+  /** Those behind the last position in hand: they are claimed while what is in hand is sent. */
+  next(held: HeldLane, most: number, inHand: number): Promise<ClaimedDelivery[]> {
     return new Promise((resolve, reject) => {
-      this.hungry.push({ held, resolve, reject });
+      this.hungry.push({ held, most, inHand, resolve, reject });
       if (!this.claiming) void this.feed();
     });
   }
@@ -30,11 +33,11 @@ export class Claims {
     while (this.hungry.length > 0) {
       const all = this.hungry;
       this.hungry = [];
-      const sizes = new Set(all.map(({ held }) => held.mostRows));
+      const sizes = new Set(all.map(({ most }) => most));
       await Promise.all(
         [...sizes].map((size) =>
           this.claim(
-            all.filter(({ held }) => held.mostRows === size),
+            all.filter(({ most }) => most === size),
             size,
           ),
         ),
@@ -46,7 +49,7 @@ export class Claims {
   private async claim(hungry: readonly Hungry[], perLane: number): Promise<void> {
     try {
       const rows = await this.queue.lanes.claimTogether(
-        hungry.map(({ held }) => held),
+        hungry.map(({ held: { lane, token }, inHand }) => ({ lane, token, inHand })),
         perLane,
       );
       const lanes = byLane(rows);
