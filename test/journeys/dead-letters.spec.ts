@@ -500,6 +500,21 @@ describe('dead letters of the outbox', () => {
     await until(() => receiver.received.length === 3);
     expect(receiver.received.map(({ body }) => body.data)).toEqual([1, 2, 3]);
   });
+
+  it('are owed anew when they are revived: a listener that asks them to wait is not charged for their age', async () => {
+    const receiver = await listen('patient');
+    await send('patient', 1);
+    const [dead] = await deadOf('patient', 1);
+    await database.query(`UPDATE outbox SET created_at = now() - interval '80 hours' WHERE id = $1`, [
+      dead.id,
+    ]);
+    receiver.answering = status(503, { 'retry-after': '60' });
+    await call('POST', `/v1/dead-letters/${dead.id}/revive`);
+    await until(async () => (await database.query('SELECT FROM gate')).length === 1);
+    const story = async () => (await call('GET', '/v1/messages/patient-1')).body.deliveries[0];
+    await until(async () => (await story()).status === 'held');
+    expect(await story()).toMatchObject({ attempt: 0, error: 'answered 503' });
+  });
 });
 
 describe('the alarm', () => {

@@ -3,14 +3,22 @@ const HELD = `queued.settled_at IS NULL AND queued.waits = 'held'`;
 
 interface Stage {
   readonly table: 'inbox' | 'outbox';
-  /** When a row began to wait. */
+  /** When a row began to wait; one that was revived or replayed, when it was put back. */
   readonly since: string;
   /** How many are counted of each span. */
   readonly most: string;
 }
 
-const INBOX: Stage = { table: 'inbox', since: 'GREATEST(queued.received_at, queued.due_at)', most: '$1' };
-const OUTBOX: Stage = { table: 'outbox', since: 'queued.created_at', most: '(SELECT most_rows FROM share)' };
+const INBOX: Stage = {
+  table: 'inbox',
+  since: 'COALESCE(queued.waits_since, GREATEST(queued.received_at, queued.due_at))',
+  most: '$1',
+};
+const OUTBOX: Stage = {
+  table: 'outbox',
+  since: 'COALESCE(queued.waits_since, queued.created_at)',
+  most: '(SELECT most_rows FROM share)',
+};
 
 /**
  * The oldest of the ready rows in the lanes of `span`: from lane to lane, the first row of each. Astray: marked by a

@@ -31,7 +31,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     kind: 'status',
   },
   backlog_oldest_age_seconds: {
-    help: 'How long the oldest of them has waited; a scheduled message from its due time on.',
+    help: 'How long the oldest of them has waited; a scheduled message from its due time on, one that was revived or replayed since then.',
     labels: ['stage', 'listener', 'status'],
     kind: 'status',
   },
