@@ -1,0 +1,58 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Listener } from '../listeners/listener.ts';
+import type { ClaimedDelivery } from './claimed-delivery.ts';
+import type { Tried } from './delivery-result.ts';
+import type { Outcome } from './sending/outcome.ts';
+import { settlementOf } from './settlement.ts';
+
+const DELIVERY = { key: 'k', lane: 256 } as ClaimedDelivery;
+const FAILED = { charged: true, throttled: false, reason: 'no' };
+
+/** How long its key waits, 100 ms after the answer. */
+function holdAfter(outcome: Outcome, listener: Partial<Listener> = {}) {
+  const tried = {
+    kind: 'tried',
+    delivery: DELIVERY,
+    listener: { onDead: 'skip', ...listener },
+    answer: { kind: 'answered', status: 500, excerpt: '', durationMs: 1 },
+    outcome,
+    atMs: 1_000,
+  } as Tried;
+  return settlementOf([tried], 1_100).holds[0];
+}
+
+const perKey = (perSecond: number) => ({
+  rateLimit: { perSecond: 10_000, burst: 1, perKey: { perSecond } },
+});
+
+describe('a key', () => {
+  it('waits for its retry', () => {
+    expect(holdAfter({ kind: 'retry', afterMs: 50, ...FAILED })).toEqual({
+      key: 'k',
+      lane: 256,
+      forMs: 50,
+      reason: 'retry',
+    });
+  });
+
+  it.each<Outcome>([
+    { kind: 'delivered' },
+    { kind: 'dead', ...FAILED },
+    { kind: 'retry', afterMs: 1, ...FAILED },
+    { kind: 'pause', afterMs: 1_000, ...FAILED },
+  ])('waits for its own rate, counted from the answer: $kind', (outcome) => {
+    expect(holdAfter(outcome, perKey(0.5))).toMatchObject({ forMs: 1_900 });
+    expect(holdAfter(outcome, perKey(1_000))).toMatchObject({
+      forMs: 'afterMs' in outcome ? outcome.afterMs : 0,
+    });
+  });
+
+  it('waits behind its dead letter where that is wanted, whatever its rate', () => {
+    const dead: Outcome = { kind: 'dead', ...FAILED };
+    expect(holdAfter(dead)).toBeUndefined();
+    expect(holdAfter(dead, { onDead: 'hold', ...perKey(1) })).toMatchObject({
+      forMs: undefined,
+      reason: 'dead-letter',
+    });
+  });
+});
