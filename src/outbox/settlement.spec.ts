@@ -47,6 +47,10 @@ describe('a key', () => {
     });
   });
 
+  it('waits only a moment for a pause, which its listener waits for as a whole', () => {
+    expect(holdAfter({ kind: 'pause', afterMs: 3_600_000, ...FAILED })).toMatchObject({ forMs: 2_000 });
+  });
+
   it('waits behind its dead letter where that is wanted, whatever its rate', () => {
     const dead: Outcome = { kind: 'dead', ...FAILED };
     expect(holdAfter(dead)).toBeUndefined();

@@ -4,6 +4,12 @@ import type { ClaimedDelivery } from './claimed-delivery.ts';
 import type { Result, Tried } from './delivery-result.ts';
 import type { Try } from './outbox-store.ts';
 
+/**
+ * Where a listener asked for a pause its gate does the waiting: it goes with another URL or a resume, a hold would stay. The
+ * key waits no longer than it may take until every replica has seen the gate.
+ */
+const MOST_PAUSE_MS = 2_000;
+
 /** How results are written. */
 export interface Settlement {
   readonly record: Try[];
@@ -63,7 +69,8 @@ function holdAfter(
   const { outcome, atMs } = result;
   const rateMs = rateLeftMs(listener, atMs, nowMs);
   if (outcome.kind === 'retry') return { forMs: Math.max(outcome.afterMs, rateMs ?? 0), reason: 'retry' };
-  if (outcome.kind === 'pause') return { forMs: Math.max(outcome.afterMs, rateMs ?? 0), reason: 'rate' };
+  if (outcome.kind === 'pause')
+    return { forMs: Math.max(Math.min(outcome.afterMs, MOST_PAUSE_MS), rateMs ?? 0), reason: 'rate' };
   const behindDead = outcome.kind === 'dead' ? deadLetterHold(listener) : undefined;
   return behindDead ?? (rateMs === undefined ? undefined : { forMs: rateMs, reason: 'rate' });
 }

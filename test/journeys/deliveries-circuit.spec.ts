@@ -153,6 +153,20 @@ describe('E12 the circuit breaker of a listener', () => {
     await until(() => receiver.received.length === tried + 5);
   });
 
+  it('a pause is forgotten when the listener gets another URL, or is resumed, also by the key that asked for it', async () => {
+    const asked = status(429, { 'retry-after': '3600' });
+    for (const change of ['moved', 'resumed-early']) {
+      const receiver = await stage.listen(change, { retrySchedule: ['1h'] }, asked);
+      const [id] = await stage.post({ type: `${change}/x`, key: 'a' });
+      await stage.delivery(id, 'held');
+      await until(() => gateOf(change));
+      receiver.answering = ok;
+      if (change === 'moved') await stage.listen(change, { retrySchedule: ['1h'] });
+      else for (const act of ['pause', 'resume']) await stage.call('POST', `/v1/listeners/${change}/${act}`);
+      await stage.delivery(id, 'finished');
+    }
+  });
+
   it('a pause that was asked for after a resume is not forgotten by a replica that learns of the resume later', async () => {
     const slow = await stage.start({ ROLES: 'api' });
     try {
