@@ -1,4 +1,5 @@
 import { kept } from '../database/kept.ts';
+import { ATTEMPTS_OF } from './attempts.ts';
 
 /**
  * fanOut.write — one delivery per message and listener of its type, in the order the messages were handled, with the
@@ -40,10 +41,7 @@ export const READ_DELIVERIES = `
          outbox.created_at, outbox.settled_at, outbox.answered, outbox.duration_ms,
          (SELECT json_build_object('kind', kind, 'by', created_by, 'at', created_at, 'reason', reason)
           FROM ruling WHERE ruling.id = outbox.ruling) AS ruling,
-         COALESCE((SELECT json_agg(json_build_object('at', attempt.at, 'attempt', attempt.attempt, 'status', attempt.status,
-                                                     'error', attempt.error, 'durationMs', attempt.duration_ms,
-                                                     'excerpt', attempt.excerpt) ORDER BY attempt.at)
-                   FROM attempt WHERE attempt.delivery = outbox.position), '[]') AS attempts
+         ${ATTEMPTS_OF('outbox.position')}
   FROM outbox LEFT JOIN listener ON listener.number = outbox.listener
   WHERE outbox.message = $1 ORDER BY outbox.position LIMIT 1000`;
 

@@ -5,14 +5,14 @@ import type { Tried } from './delivery-result.ts';
 import type { Outcome } from './sending/outcome.ts';
 import { settlementOf } from './settlement.ts';
 
-const DELIVERY = { key: 'k', lane: 256 } as ClaimedDelivery;
+const DELIVERY = { key: 'k', lane: 256, age_ms: 0 } as ClaimedDelivery;
 const FAILED = { charged: true, throttled: false, reason: 'no' };
 
 /** How long its key waits, 100 ms after the answer. */
-function holdAfter(outcome: Outcome, listener: Partial<Listener> = {}) {
+function holdAfter(outcome: Outcome, listener: Partial<Listener> = {}, age_ms = 0) {
   const tried = {
     kind: 'tried',
-    delivery: DELIVERY,
+    delivery: { ...DELIVERY, age_ms },
     listener: { onDead: 'skip', ...listener },
     answer: { kind: 'answered', status: 500, excerpt: '', durationMs: 1 },
     outcome,
@@ -49,6 +49,14 @@ describe('a key', () => {
 
   it('waits only a moment for a pause, which its listener waits for as a whole', () => {
     expect(holdAfter({ kind: 'pause', afterMs: 3_600_000, ...FAILED })).toMatchObject({ forMs: 2_000 });
+  });
+
+  it('that is asked to wait again and again is tried less often, the older it is', () => {
+    const asked: Outcome = { kind: 'pause', afterMs: 1_000, ...FAILED };
+    expect(holdAfter(asked, {}, 60_000)).toMatchObject({ forMs: 1_000 });
+    let [ageMs, attempts] = [0, 0];
+    for (; ageMs < 75 * 3_600_000; attempts++) ageMs += holdAfter(asked, {}, ageMs)!.forMs!;
+    expect(attempts).toBeLessThan(6_500);
   });
 
   it('waits behind its dead letter where that is wanted, whatever its rate', () => {

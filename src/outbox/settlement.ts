@@ -9,6 +9,8 @@ import type { Try } from './outbox-store.ts';
  * key waits no longer than it may take until every replica has seen the gate.
  */
 const MOST_PAUSE_MS = 2_000;
+/** Of the age: a key that is asked to wait again and again, while others are not, is tried a few thousand times in 75 hours. */
+const PAUSE_SHARE = 1 / 900;
 
 /** How results are written. */
 export interface Settlement {
@@ -69,8 +71,10 @@ function holdAfter(
   const { outcome, atMs } = result;
   const rateMs = rateLeftMs(listener, atMs, nowMs);
   if (outcome.kind === 'retry') return { forMs: Math.max(outcome.afterMs, rateMs ?? 0), reason: 'retry' };
-  if (outcome.kind === 'pause')
-    return { forMs: Math.max(Math.min(outcome.afterMs, MOST_PAUSE_MS), rateMs ?? 0), reason: 'rate' };
+  if (outcome.kind === 'pause') {
+    const ownMs = Math.round(result.delivery.age_ms * PAUSE_SHARE);
+    return { forMs: Math.max(Math.min(outcome.afterMs, MOST_PAUSE_MS), ownMs, rateMs ?? 0), reason: 'rate' };
+  }
   const behindDead = outcome.kind === 'dead' ? deadLetterHold(listener) : undefined;
   return behindDead ?? (rateMs === undefined ? undefined : { forMs: rateMs, reason: 'rate' });
 }

@@ -135,7 +135,13 @@ describe('dead letters of the inbox', () => {
       next: null,
     });
     const one = await call('GET', '/v1/dead-letters/listed-bad');
-    expect(one.body).toEqual({ ...body.items[0], headers: {}, attempts: [], payload: 'bad' });
+    expect(one.body).toEqual({
+      ...body.items[0],
+      headers: {},
+      attempts: [],
+      attemptsTotal: 0,
+      payload: 'bad',
+    });
   });
 
   it('run again before what waits behind them when they are revived, with fresh attempts', async () => {
@@ -465,6 +471,28 @@ describe('dead letters of the outbox', () => {
     expect(receiver.received.map(({ body }) => body.data)).toEqual([1, 1, 2, 3]);
     expect(receiver.received[1]!.headers['webhook-id']).toBe(receiver.received[0]!.headers['webhook-id']);
     await until(async () => (await call('POST', `/v1/dead-letters/${dead.id}/revive`)).status === 409);
+  });
+
+  it('show their newest attempts, and how many there were', async () => {
+    await listen('tried');
+    await send('tried', 1);
+    const [dead] = await deadOf('tried', 1);
+    await database.query(
+      `INSERT INTO attempt (delivery, at, attempt, error)
+       SELECT position, now() - n * interval '1 s', 1, 'earlier ' || n FROM outbox, generate_series(1, 60) AS n WHERE id = $1`,
+      [dead.id],
+    );
+    const [{ attempts, attemptsTotal }] = (await call('GET', '/v1/messages/tried-1')).body.deliveries;
+    expect([attempts.length, attemptsTotal]).toEqual([50, 61]);
+    expect([attempts[0].error, attempts[48].error, attempts[49].error]).toEqual([
+      'earlier 49',
+      'earlier 1',
+      'answered 400',
+    ]);
+    expect((await call('GET', `/v1/dead-letters/${dead.id}`)).body).toMatchObject({
+      attempts,
+      attemptsTotal,
+    });
   });
 
   it('are discarded, and what waits behind them is delivered', async () => {

@@ -21,13 +21,14 @@ afterAll(() => stage.close());
 
 interface Gate {
   readonly openings: number;
+  readonly pauses: number;
   readonly reason: string;
   readonly seconds: number;
 }
 
 async function gateOf(listener: string): Promise<Gate | undefined> {
   const [row] = await stage.database.query<Gate>(
-    `SELECT openings, reason, round(extract(epoch FROM closed_until - now()))::int AS seconds FROM gate WHERE listener = $1`,
+    `SELECT openings, pauses, reason, round(extract(epoch FROM closed_until - now()))::int AS seconds FROM gate WHERE listener = $1`,
     [await stage.numberOf(listener)],
   );
   return row;
@@ -151,6 +152,40 @@ describe('E12 the circuit breaker of a listener', () => {
     await stage.call('POST', '/v1/listeners/resumed/pause');
     await stage.call('POST', '/v1/listeners/resumed/resume');
     await until(() => receiver.received.length === tried + 5);
+  });
+
+  it('whoever asks for a pause again and again waits twice as long each time, up to 5 min, until something is delivered', async () => {
+    const receiver = await stage.listen('again', { lanes: 1 }, status(503, { 'retry-after': '0' }));
+    const [id] = await stage.post({ type: 'again/x', key: 'a' });
+    const pausedFor = async (pauses: number) => {
+      await until(async () => (await gateOf('again'))?.pauses === pauses);
+      return (await gateOf('again'))!.seconds;
+    };
+    for (const [index, seconds] of [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].entries()) {
+      const closed = await pausedFor(index + 1);
+      expect(closed).toBeGreaterThanOrEqual(seconds - 5);
+      expect(closed).toBeLessThanOrEqual(seconds);
+      await letTimePass('again');
+      await stage.database.query(`UPDATE hold SET until = now() WHERE queue = 'outbox'`);
+    }
+    // Those in flight together ask once.
+    await pausedFor(12);
+    const gates = stage.replica.app.nest.get(Gates);
+    const number = await stage.numberOf('again');
+    for (let n = 0; n < 3; n++) await gates.pause(number, 1_000, 'answered 503', false);
+    expect((await gateOf('again'))!.pauses).toBe(12);
+
+    receiver.answering = ok;
+    await letTimePass('again');
+    await stage.delivery(id, 'finished');
+    expect(await gateOf('again')).toMatchObject({ pauses: 0 });
+    receiver.answering = status(503, { 'retry-after': '0' });
+    await stage.post({ type: 'again/x', key: 'b' });
+    await pausedFor(1);
+    // Who asked long ago asks anew, too.
+    const longAgo = `UPDATE gate SET pauses = 9, closed_until = now() - interval '11 min' WHERE listener = $1`;
+    await stage.database.query(longAgo, [number]);
+    expect(await pausedFor(1)).toBeLessThanOrEqual(1);
   });
 
   it('a pause is forgotten when the listener gets another URL, or is resumed, also by the key that asked for it', async () => {
