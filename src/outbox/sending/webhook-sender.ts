@@ -23,7 +23,8 @@ interface Route {
   readonly pool: Pool;
 }
 
-const MOST_CONNECTIONS = 100;
+/** To one listener, of one replica. */
+export const MOST_CONNECTIONS = 100;
 const CONNECT_TIMEOUT_MS = 10_000;
 const CREATED = channel('undici:request:create');
 
