@@ -81,7 +81,7 @@ export class Conclusions {
   }
 
   private async closeCircuit(listener: Listener): Promise<void> {
-    await this.gates.remove(listener.number);
+    await this.gates.closeCircuit(listener.number);
     this.circuitOf(listener.number).forget();
     this.log.info({ event: 'outbox.circuit-closed', listener: listener.name }, 'the endpoint answers again');
   }

@@ -60,7 +60,12 @@ export const PROBE_FAILED = `
   WHERE listener = $1 AND openings > 0
   RETURNING ${STANDING}`;
 
-export const REMOVE_GATE = 'DELETE FROM gate WHERE listener = $1';
+/** gate.closeCircuit — it may be sent to, unless a call from before has been asked to wait meanwhile. $1 listener */
+export const CLOSE_CIRCUIT = `
+  UPDATE gate SET openings = 0, set_at = clock_timestamp(),
+         closed_until = CASE WHEN reason = 'probing' THEN clock_timestamp() ELSE closed_until END
+  WHERE listener = $1
+  RETURNING ${STANDING}`;
 
 /** gate.removeOlder — unless it was set after the listener was last changed. $1 listener */
 export const REMOVE_OLDER_GATE = `

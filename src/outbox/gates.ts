@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import {
+  CLOSE_CIRCUIT,
   FORGET_PAUSES,
   GATES,
   OPEN_CIRCUIT,
   PAUSE,
   PROBE_FAILED,
-  REMOVE_GATE,
   REMOVE_OLDER_GATE,
   RETURN_PROBE,
   TAKE_PROBE,
@@ -117,9 +117,8 @@ export class Gates {
     await this.change(PROBE_FAILED, [listener, FIRST_OPENING_MS, LONGEST_OPENING_MS, reason]);
   }
 
-  async remove(listener: number): Promise<void> {
-    await this.database.execute(REMOVE_GATE, [listener]);
-    this.forget(listener);
+  async closeCircuit(listener: number): Promise<void> {
+    if (!(await this.change(CLOSE_CIRCUIT, [listener]))) this.forget(listener);
   }
 
   /** Forgets what was known before the listener was changed; what any replica has learnt since stays. */

@@ -115,7 +115,23 @@ describe('E12 the circuit breaker of a listener', () => {
     await letTimePass('closes');
     await until(() => receiver.received.length === tried + 5);
     await until(async () => (await stage.counts('closes')).finished === 5);
-    expect(await gateOf('closes')).toBeUndefined();
+    expect(await gateOf('closes')).toMatchObject({ openings: 0 });
+    expect((await gateOf('closes'))!.seconds).toBeLessThanOrEqual(0);
+  });
+
+  it('closes without forgetting a pause that a call from before was asked for while it was tried', async () => {
+    const { receiver, tried } = await openCircuit('late');
+    const waiting = byHand(receiver);
+    await letTimePass('late');
+    await until(() => waiting.length === 1);
+    await other.app.nest.get(Gates).pause(await stage.numberOf('late'), 600_000, 'answered 429', false);
+    receiver.answering = ok;
+    waiting[0]!.writeHead(204).end();
+    await until(async () => (await stage.counts('late')).finished === 1);
+    expect(await gateOf('late')).toMatchObject({ openings: 0, reason: 'answered 429' });
+    expect((await gateOf('late'))!.seconds).toBeGreaterThan(500);
+    await looks(3);
+    expect(receiver.received).toHaveLength(tried + 1);
   });
 
   it('closes and pauses when the one delivery is answered with Retry-After', async () => {
