@@ -22,6 +22,8 @@ const OURS = new Set([
   'ESERVFAIL',
   'EREFUSED',
   'ETIMEOUT',
+  // So many other hosts hang that this one was not asked for.
+  'LOOKUP_IN_LINE',
   // The sender was closed.
   'UND_ERR_DESTROYED',
   'UND_ERR_CLOSED',
