@@ -11,6 +11,8 @@ import { KeptHolds1763251200031 } from '../migrations/1763251200031-kept-holds.t
 import { ItemsInOrder1763251200032 } from '../migrations/1763251200032-items-in-order.ts';
 import { GatesSetAt1763251200033 } from '../migrations/1763251200033-gates-set-at.ts';
 import { ListenerRevision1763251200034 } from '../migrations/1763251200034-listener-revision.ts';
+import { WaitsSince1763251200035 } from '../migrations/1763251200035-waits-since.ts';
+import { GatesPauses1763251200036 } from '../migrations/1763251200036-gates-pauses.ts';
 import { InboxExpiring1763251200040 } from '../migrations/1763251200040-inbox-expiring.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
@@ -32,6 +34,8 @@ const ENGINE: SchemaPart = {
     ItemsInOrder1763251200032,
     GatesSetAt1763251200033,
     ListenerRevision1763251200034,
+    WaitsSince1763251200035,
+    GatesPauses1763251200036,
     InboxExpiring1763251200040,
   ],
 };

@@ -86,7 +86,10 @@ export class MessagesController {
 
   @Get(':id')
   @Allow('read')
-  @ApiOperation({ summary: 'A message with its whole story.' })
+  @ApiOperation({
+    summary: 'A message with its whole story.',
+    description: 'Of each delivery `attempts` has the newest 50, `attemptsTotal` says how many there were.',
+  })
   @ApiParam({ name: 'id' })
   @ApiQuery({ name: 'source', required: false, description: 'Where several sources used the same id.' })
   async one(

@@ -29,7 +29,7 @@ export function effectiveDefinition(definition: StoredDefinition) {
   };
 }
 
-type Terms = Omit<Listener, 'number' | 'name' | 'lanes' | 'headers' | 'state' | 'secrets'>;
+type Terms = Omit<Listener, 'number' | 'name' | 'revision' | 'lanes' | 'headers' | 'state' | 'secrets'>;
 
 /** The same for the engine: times in milliseconds. */
 export function termsOf(definition: StoredDefinition): Terms {

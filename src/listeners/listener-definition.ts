@@ -90,7 +90,8 @@ export class ListenerDefinition {
     minimum: 1,
     maximum: MOST_LISTENER_LANES,
     default: 16,
-    description: 'Most deliveries in flight to it, over all replicas. Cannot be changed later.',
+    description:
+      'Most deliveries in flight to it, over all replicas, and at most 100 of one replica. Cannot be changed later.',
   })
   @Optional()
   @Must(wholeFrom(1, MOST_LISTENER_LANES))

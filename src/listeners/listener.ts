@@ -3,6 +3,8 @@ export interface Listener {
   /** Names its lanes: the n-th lane of a listener is `number * 256 + n`. */
   readonly number: number;
   readonly name: string;
+  /** Of its last change: tells whether what is known is still so. */
+  readonly revision: number;
   readonly mode: 'webhook' | 'pull';
   /** Exact types, or patterns with `*` for any characters. */
   readonly types: readonly string[];

@@ -26,6 +26,7 @@ import {
 export interface ListenerRow {
   readonly number: number;
   readonly name: string;
+  readonly revision: number;
   readonly definition: StoredDefinition;
   readonly lanes: number;
   /** The Confidential part. */
@@ -47,6 +48,8 @@ export interface StateChange {
   readonly from: readonly ListenerState[];
   readonly reason: string | null;
   readonly by: string;
+  /** Only if it is still at this one. */
+  readonly revision?: number;
 }
 
 /** What a definition is written as. */
@@ -145,9 +148,10 @@ export class ListenersStore {
     await tx.execute(DELETE_LISTENER, [name, by]);
   }
 
-  /** False: there is none, or it is in none of the states `from`. */
+  /** False: there is none, it is in none of the states `from`, or at another revision. */
   async setState(name: string, state: ListenerState, change: StateChange, tx: Transaction): Promise<boolean> {
-    return (await tx.execute(SET_STATE, [name, state, change.reason, change.by, change.from])) > 0;
+    const { reason, by, from, revision } = change;
+    return (await tx.execute(SET_STATE, [name, state, reason, by, from, revision ?? null])) > 0;
   }
 
   /** False: somebody else changed it. */

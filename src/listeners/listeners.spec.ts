@@ -89,7 +89,13 @@ async function row(name: string, number: number): Promise<ListenerRow> {
   const content = { secrets: [{ secret: 'whsec_x' }], headers: {} };
   const at = new Date();
   return {
-    ...{ name, number, lanes: 16, definition: { types: [`${name}/*`], url: 'https://1.1.1.1/' } },
+    ...{
+      name,
+      number,
+      revision: 1,
+      lanes: 16,
+      definition: { types: [`${name}/*`], url: 'https://1.1.1.1/' },
+    },
     ...{ sealed: await box.seal(name, content), secret_from: 'service', origin: 'api', deleted_at: null },
     ...{
       state: 'active',

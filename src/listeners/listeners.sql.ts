@@ -14,7 +14,7 @@ export const STILL_CURRENT = kept(
   `SELECT 1 / (COALESCE(max(revision), 0) <= $1::bigint)::integer FROM listener`,
 );
 
-const COLUMNS = `number, name, definition, lanes, sealed, secret_from, origin, state, state_reason, state_since, state_by,
+const COLUMNS = `number, name, revision, definition, lanes, sealed, secret_from, origin, state, state_reason, state_since, state_by,
   created_at, updated_at, deleted_at`;
 
 export const LIVE_LISTENERS = `SELECT ${COLUMNS} FROM listener WHERE deleted_at IS NULL ORDER BY number`;
@@ -63,10 +63,13 @@ export const DELETE_LISTENER = `
   UPDATE listener SET revision = ${NEXT_REVISION}, deleted_at = now(), updated_at = now(), updated_by = $2
   WHERE name = $1 AND deleted_at IS NULL`;
 
-/** listener.setState — from one of some states only. $1 name, $2 state, $3 reason, $4 by, $5 from which states */
+/**
+ * listener.setState — from one of some states only. $1 name, $2 state, $3 reason, $4 by, $5 from which states, $6 at which
+ * revision, or null
+ */
 export const SET_STATE = `
   UPDATE listener SET revision = ${NEXT_REVISION}, state = $2, state_reason = $3, state_since = now(), state_by = $4
-  WHERE name = $1 AND deleted_at IS NULL AND state = ANY ($5::text[])`;
+  WHERE name = $1 AND deleted_at IS NULL AND state = ANY ($5::text[]) AND ($6::bigint IS NULL OR revision = $6)`;
 
 /** listener.reseal — unless somebody changed it meanwhile. $1 name, $2 sealed, $3 what it was */
 export const RESEAL_LISTENER = `

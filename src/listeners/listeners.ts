@@ -71,9 +71,12 @@ export class Listeners {
     return this.now.deleted;
   }
 
-  /** By the engine. False: it was not active any more, so somebody else has told already. */
-  async disable(name: string, reason: string): Promise<boolean> {
-    const change = { from: ['active'] as const, reason, by: ENGINE };
+  /**
+   * By the engine, because of how it was when it failed. False: it was not active any more, so somebody else has told
+   * already; or somebody has changed it since then, and what it did before does not count.
+   */
+  async disable({ name, revision }: Pick<Listener, 'name' | 'revision'>, reason: string): Promise<boolean> {
+    const change = { from: ['active'] as const, reason, by: ENGINE, revision };
     const changed = await this.store.change((tx) => this.store.setState(name, 'disabled', change, tx));
     await this.refreshAfterChange();
     return changed;
@@ -164,8 +167,8 @@ function knownFrom(
 
 /** One whose secrets cannot be read is as if disabled: unsigned deliveries would all be refused. */
 export function listenerOf(row: ListenerRow, opened: Opened, now: Date): Listener {
-  const { number, name, lanes } = row;
-  const terms = { number, name, lanes, ...termsOf(row.definition) };
+  const { number, name, revision, lanes } = row;
+  const terms = { number, name, revision, lanes, ...termsOf(row.definition) };
   if (opened.kind === 'locked') return { ...terms, state: 'disabled', headers: {}, secrets: [] };
   const { headers, secrets } = opened.content;
   return {

@@ -8,6 +8,7 @@ import type { HeldLane } from './held-lane.ts';
 import { HeldLanes } from './held-lanes.ts';
 import { RateLimits } from './rate-limits.ts';
 import type { Outcome } from './sending/outcome.ts';
+import { MOST_CONNECTIONS } from './sending/webhook-sender.ts';
 import { Window } from './window.ts';
 
 /** Whether and when one more delivery may be sent on a lane. */
@@ -73,8 +74,9 @@ export class Admission {
     return ours ? this.open(held) : undefined;
   }
 
+  /** As many calls as connections: one that waited for a connection would use up its time, and be charged to the receiver. */
   private windowOf(listener: number): Window {
-    const known = this.windows.get(listener) ?? new Window();
+    const known = this.windows.get(listener) ?? new Window(MOST_CONNECTIONS);
     this.windows.set(listener, known);
     return known;
   }

@@ -11,11 +11,12 @@ export interface ClaimedDelivery extends LaneRow {
   /** Of its payload. */
   readonly bytes: number;
   readonly attempt: number;
+  /** Since it was owed, or owed again. */
   readonly age_ms: number;
 }
 
 export const DELIVERY_COLUMNS = `id, listener, message, key, sequence, bytes, attempt,
-  (extract(epoch FROM clock_timestamp() - created_at) * 1000)::bigint AS age_ms`;
+  (extract(epoch FROM clock_timestamp() - COALESCE(waits_since, created_at)) * 1000)::bigint AS age_ms`;
 
 /** What is sent, read from the inbox. */
 export interface MessageContent {

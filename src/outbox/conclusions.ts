@@ -38,7 +38,9 @@ export class Conclusions {
     }
     this.health.succeededWith(listener);
     this.circuitOf(listener.number).count(true);
-    return held.probe ? this.orLog(listener, this.closeCircuit(listener)) : undefined;
+    if (held.probe) return this.orLog(listener, this.closeCircuit(listener));
+    if (!this.gates.hasPaused(listener.number)) return undefined;
+    return this.orLog(listener, this.gates.forgetPauses(listener.number));
   }
 
   /** Nothing here may lose the outcome: a conclusion that cannot be stored is drawn again by the next failure. */
@@ -79,7 +81,7 @@ export class Conclusions {
   }
 
   private async closeCircuit(listener: Listener): Promise<void> {
-    await this.gates.remove(listener.number);
+    await this.gates.closeCircuit(listener.number);
     this.circuitOf(listener.number).forget();
     this.log.info({ event: 'outbox.circuit-closed', listener: listener.name }, 'the endpoint answers again');
   }

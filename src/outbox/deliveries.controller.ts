@@ -132,7 +132,7 @@ export class DeliveriesController {
 }
 
 function deliveryOf(row: DeliveryRow & { message: string; type: string; key: string }) {
-  const { attempts: _, ...delivery } = deliveryView(row);
+  const { attempts: _, attemptsTotal: __, ...delivery } = deliveryView(row);
   return { ...delivery, message: row.message, type: row.type, key: row.key, answered: row.answered };
 }
 

@@ -5,7 +5,7 @@ export function listDeliveries(conditions: readonly string[]): string {
            outbox.sequence, outbox.created_at, outbox.settled_at, outbox.answered, outbox.duration_ms,
            (SELECT json_build_object('kind', kind, 'by', created_by, 'at', created_at, 'reason', reason)
             FROM ruling WHERE ruling.id = outbox.ruling) AS ruling,
-           inbox.id AS message, inbox.type, inbox.key, '[]'::json AS attempts
+           inbox.id AS message, inbox.type, inbox.key, '[]'::json AS attempts, 0 AS attempts_total
     FROM outbox JOIN listener ON listener.number = outbox.listener LEFT JOIN inbox ON inbox.position = outbox.message
     WHERE outbox.listener = $2 ${conditions.map((condition) => `AND ${condition}`).join(' ')}
     ORDER BY outbox.position DESC LIMIT $1`;

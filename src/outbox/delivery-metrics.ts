@@ -34,7 +34,7 @@ export class DeliveryMetrics {
     });
     this.latencySeconds = metrics.histogram({
       name: 'delivery_latency_seconds',
-      help: 'From the fan-out to the answer that delivered it.',
+      help: 'From the fan-out, a revival or a replay to the answer that delivered it.',
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600],
     });
     this.throttled = metrics.counter({

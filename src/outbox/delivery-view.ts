@@ -9,7 +9,9 @@ export interface DeliveryRow {
   readonly settled_at: Date | null;
   readonly answered: number | null;
   readonly duration_ms: number | null;
+  /** The newest. */
   readonly attempts: readonly Attempt[];
+  readonly attempts_total: number;
   /** What an operator decided about it when it was a dead letter. */
   readonly ruling?: object | null;
 }
@@ -40,6 +42,7 @@ export function deliveryView(row: DeliveryRow) {
     createdAt: row.created_at,
     settledAt: row.settled_at,
     attempts: [...row.attempts, ...last],
+    attemptsTotal: row.attempts_total + last.length,
     ...(row.ruling ? { ruling: row.ruling } : {}),
   };
 }

@@ -1,13 +1,12 @@
+import { ATTEMPTS_OF } from './attempts.ts';
+
 /** fanOut.read — the deliveries of a message, each with its attempts. $1 position in the inbox */
 export const READ_DELIVERIES = `
   SELECT outbox.id, listener.name AS listener, outbox.status, outbox.attempt, outbox.error, outbox.sequence,
          outbox.created_at, outbox.settled_at, outbox.answered, outbox.duration_ms,
          (SELECT json_build_object('kind', kind, 'by', created_by, 'at', created_at, 'reason', reason)
           FROM ruling WHERE ruling.id = outbox.ruling) AS ruling,
-         COALESCE((SELECT json_agg(json_build_object('at', attempt.at, 'attempt', attempt.attempt, 'status', attempt.status,
-                                                     'error', attempt.error, 'durationMs', attempt.duration_ms,
-                                                     'excerpt', attempt.excerpt) ORDER BY attempt.at)
-                   FROM attempt WHERE attempt.delivery = outbox.position), '[]') AS attempts
+         ${ATTEMPTS_OF('outbox.position')}
   FROM outbox LEFT JOIN listener ON listener.number = outbox.listener
   WHERE outbox.message = $1 ORDER BY outbox.position LIMIT 1000`;
 

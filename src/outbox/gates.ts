@@ -1,11 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import {
+  CLOSE_CIRCUIT,
+  FORGET_PAUSES,
   GATES,
   OPEN_CIRCUIT,
   PAUSE,
   PROBE_FAILED,
-  REMOVE_GATE,
   REMOVE_OLDER_GATE,
   RETURN_PROBE,
   TAKE_PROBE,
@@ -13,11 +14,16 @@ import {
 
 const FIRST_OPENING_MS = 30_000;
 const LONGEST_OPENING_MS = 600_000;
+/** How long a pause is at least, whatever was asked for: doubled with each in a row, up to the longest. */
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 300_000;
 
 /** As the database tells it. */
 interface Standing {
   readonly listener: number;
   readonly openings: number;
+  /** In a row, without a delivery in between. */
+  readonly pauses: number;
   /** Until it may be sent to again, or its circuit may be tried. */
   readonly ms: number;
 }
@@ -25,6 +31,7 @@ interface Standing {
 interface Gate {
   readonly untilMs: number;
   readonly openings: number;
+  readonly pauses: number;
 }
 
 /**
@@ -78,8 +85,20 @@ export class Gates {
   async pause(listener: number, ms: number, reason: string, probe: boolean): Promise<void> {
     const known = this.gates.get(listener);
     const untilMs = Math.max(known?.untilMs ?? 0, performance.now() + ms);
-    this.know(listener, { untilMs, openings: known?.openings ?? 0 });
-    await this.change(PAUSE, [listener, Math.round(ms), reason, probe]);
+    this.know(listener, { untilMs, openings: known?.openings ?? 0, pauses: known?.pauses ?? 0 });
+    await this.change(PAUSE, [listener, Math.round(ms), reason, probe, FIRST_PAUSE_MS, LONGEST_PAUSE_MS]);
+  }
+
+  /** Whether it asked for a pause, and nothing was delivered since then. */
+  hasPaused(listener: number): boolean {
+    return (this.gates.get(listener)?.pauses ?? 0) > 0;
+  }
+
+  async forgetPauses(listener: number): Promise<void> {
+    const known = this.gates.get(listener);
+    // Once is enough, however many are delivered while it is written.
+    if (known) this.know(listener, { ...known, pauses: 0 });
+    await this.change(FORGET_PAUSES, [listener]);
   }
 
   async openCircuit(listener: number, reason: string): Promise<void> {
@@ -98,9 +117,8 @@ export class Gates {
     await this.change(PROBE_FAILED, [listener, FIRST_OPENING_MS, LONGEST_OPENING_MS, reason]);
   }
 
-  async remove(listener: number): Promise<void> {
-    await this.database.execute(REMOVE_GATE, [listener]);
-    this.forget(listener);
+  async closeCircuit(listener: number): Promise<void> {
+    if (!(await this.change(CLOSE_CIRCUIT, [listener]))) this.forget(listener);
   }
 
   /** Forgets what was known before the listener was changed; what any replica has learnt since stays. */
@@ -126,6 +144,6 @@ export class Gates {
   }
 }
 
-function gateOf({ ms, openings }: Standing): Gate {
-  return { untilMs: performance.now() + Number(ms), openings };
+function gateOf({ ms, openings, pauses }: Standing): Gate {
+  return { untilMs: performance.now() + Number(ms), openings, pauses };
 }

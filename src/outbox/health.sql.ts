@@ -4,14 +4,19 @@
  */
 
 /**
- * health.refused — answers how often in a row. What another replica delivered since the refusal before, and has not noted
- * yet, shows in the latest deliveries. $1 listener, $2 ms since a success here that is not noted, or null
+ * health.refused — answers how often in a row since it was last resumed; nothing where the listener was changed after the
+ * call was made: it was disabled meanwhile, perhaps resumed, and this is a late answer to what was in flight. What another
+ * replica delivered since the refusal before, and has not noted yet, shows in the latest deliveries.
+ * $1 listener, $2 ms since a success here that is not noted, or null, $3 its revision when the call was made
  */
 export const COUNT_REFUSAL = `
-  INSERT INTO listener_health (listener, refusals, refused_at) VALUES ($1, 1, clock_timestamp())
+  INSERT INTO listener_health (listener, refusals, refused_at)
+  SELECT number, 1, clock_timestamp() FROM listener
+  WHERE number = $1 AND revision = $3
   ON CONFLICT (listener) DO UPDATE
   SET refused_at = clock_timestamp(),
       refusals = CASE WHEN listener_health.refused_at < clock_timestamp() - $2::float8 * interval '1 millisecond'
+                        OR listener_health.refused_at < (SELECT state_since FROM listener WHERE number = $1)
                         OR EXISTS (
                           SELECT FROM (SELECT status, settled_at FROM outbox WHERE listener = $1
                                        ORDER BY position DESC LIMIT 1000) AS latest
@@ -27,9 +32,6 @@ export const NOTE_SUCCESS = `
   ON CONFLICT (listener) DO UPDATE
   SET last_success_at = GREATEST(listener_health.last_success_at, EXCLUDED.last_success_at),
       refusals = CASE WHEN listener_health.refused_at > EXCLUDED.last_success_at THEN listener_health.refusals ELSE 0 END`;
-
-/** health.forget — it begins anew when it is resumed. $1 listener */
-export const FORGET_REFUSALS = 'UPDATE listener_health SET refusals = 0 WHERE listener = $1';
 
 /**
  * health.hopeless — no success for $1 ms although at least $2 deliveries were given up in that time. Counted from when it

@@ -6,7 +6,7 @@ import type { Listener } from '../listeners/listener.ts';
 import { Listeners } from '../listeners/listeners.ts';
 import { type Alert, Alerts } from '../telemetry/alerts.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
-import { COUNT_REFUSAL, FORGET_REFUSALS, HOPELESS, NOTE_SUCCESS } from './health.sql.ts';
+import { COUNT_REFUSAL, HOPELESS, NOTE_SUCCESS } from './health.sql.ts';
 
 const NOTE_EVERY_MS = 10_000;
 const HOPELESS_AFTER_MS = 5 * 86_400_000;
@@ -45,19 +45,19 @@ export class ListenerHealth implements BeforeApplicationShutdown {
     if (!rule || rule.status !== status) return;
     const succeededAtMs = this.succeeded.get(listener.number);
     const agoMs = succeededAtMs === undefined ? null : performance.now() - succeededAtMs;
-    const [row] = await this.database.query<{ refusals: number }>(COUNT_REFUSAL, [listener.number, agoMs]);
-    if (row!.refusals >= rule.times)
-      await this.disable(listener, `answered ${status} ${row!.refusals} times in a row`);
+    const values = [listener.number, agoMs, listener.revision];
+    const [row] = await this.database.query<{ refusals: number }>(COUNT_REFUSAL, values);
+    if (row && row.refusals >= rule.times)
+      await this.disable(listener, `answered ${status} ${row.refusals} times in a row`);
   }
 
   async disable(listener: Listener, reason: string): Promise<void> {
-    if (!(await this.listeners.disable(listener.name, reason))) return;
+    if (!(await this.listeners.disable(listener, reason))) return;
     this.untold.push({
       name: 'listener-disabled',
       key: listener.name,
       details: { listener: listener.name, reason, next: `POST /v1/listeners/${listener.name}/resume` },
     });
-    await this.database.execute(FORGET_REFUSALS, [listener.number]);
     await this.tell();
   }
 

@@ -4,6 +4,14 @@ import type { ClaimedDelivery } from './claimed-delivery.ts';
 import type { Result, Tried } from './delivery-result.ts';
 import type { Try } from './outbox-store.ts';
 
+/**
+ * Where a listener asked for a pause its gate does the waiting: it goes with another URL or a resume, a hold would stay. The
+ * key waits no longer than it may take until every replica has seen the gate.
+ */
+const MOST_PAUSE_MS = 2_000;
+/** Of the age: a key that is asked to wait again and again, while others are not, is tried a few thousand times in 75 hours. */
+const PAUSE_SHARE = 1 / 900;
+
 /** How results are written. */
 export interface Settlement {
   readonly record: Try[];
@@ -53,7 +61,7 @@ function addUnsendable(delivery: ClaimedDelivery, error: string, written: Settle
   written.bury.push({ delivery, error });
 }
 
-/** A key waits for its retry, behind its dead letter where that is wanted, or for its own rate. */
+/** A key waits for its retry and for its own rate, whichever is longer, or behind its dead letter where that is wanted. */
 function holdAfter(
   result: Exclude<Result, { kind: 'behind' | 'untouched' }>,
   nowMs: number,
@@ -61,10 +69,14 @@ function holdAfter(
   const { listener } = result;
   if (result.kind === 'unsendable') return deadLetterHold(listener);
   const { outcome, atMs } = result;
-  if (outcome.kind === 'retry') return { forMs: outcome.afterMs, reason: 'retry' };
-  if (outcome.kind === 'pause') return { forMs: outcome.afterMs, reason: 'rate' };
+  const rateMs = rateLeftMs(listener, atMs, nowMs);
+  if (outcome.kind === 'retry') return { forMs: Math.max(outcome.afterMs, rateMs ?? 0), reason: 'retry' };
+  if (outcome.kind === 'pause') {
+    const ownMs = Math.round(result.delivery.age_ms * PAUSE_SHARE);
+    return { forMs: Math.max(Math.min(outcome.afterMs, MOST_PAUSE_MS), ownMs, rateMs ?? 0), reason: 'rate' };
+  }
   const behindDead = outcome.kind === 'dead' ? deadLetterHold(listener) : undefined;
-  return behindDead ?? rateHold(listener, atMs, nowMs);
+  return behindDead ?? (rateMs === undefined ? undefined : { forMs: rateMs, reason: 'rate' });
 }
 
 function deadLetterHold({ onDead }: Listener): Pick<HoldRequest, 'forMs' | 'reason'> | undefined {
@@ -72,12 +84,8 @@ function deadLetterHold({ onDead }: Listener): Pick<HoldRequest, 'forMs' | 'reas
 }
 
 /** Counted from the answer, not from when it is written down: the request had arrived by then, whatever the way took. */
-function rateHold(
-  { rateLimit }: Listener,
-  atMs: number,
-  nowMs: number,
-): Pick<HoldRequest, 'forMs' | 'reason'> | undefined {
+function rateLeftMs({ rateLimit }: Listener, atMs: number, nowMs: number): number | undefined {
   if (!rateLimit?.perKey) return undefined;
   const everyMs = 1000 / rateLimit.perKey.perSecond;
-  return { forMs: Math.max(0, Math.ceil(everyMs - (nowMs - atMs))), reason: 'rate' };
+  return Math.max(0, Math.ceil(everyMs - (nowMs - atMs)));
 }

@@ -13,6 +13,13 @@ describe('the window of calls to a listener', () => {
     expect(fill(new Window())).toBe(1_000);
   });
 
+  it('never has more than the most there may be, however well it goes', () => {
+    const window = new Window(5);
+    expect(fill(window)).toBe(5);
+    for (let n = 0; n < 5; n++) window.leave('well', 5_000);
+    expect(fill(window)).toBe(5);
+  });
+
   it('halves what was in flight, once a second however many say so', () => {
     const window = new Window();
     for (let n = 0; n < 16; n++) window.tryEnter();

@@ -170,13 +170,15 @@ describe('outage notifications', () => {
     expect(second!.at - first!.at).toBeGreaterThanOrEqual(995);
   });
 
-  it('E5 E6 retries everything else three times in all, then it is a dead letter', async () => {
+  it('E4 E5 E6 retries everything else three times in all, once a second in a chat, then it is a dead letter', async () => {
     telegram.answering = perUser({ 401: status(500) });
     const id = await notify(401);
     await deliveredAs(id, 'dead');
     expect(await delivery(id)).toMatchObject({ attempt: 3, error: 'answered 500' });
     expect(telegram.received).toHaveLength(3);
     expect(new Set(telegram.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+    const times = telegram.received.map(({ at }) => at);
+    for (const n of [1, 2]) expect(times[n]! - times[n - 1]!).toBeGreaterThanOrEqual(995);
   });
 
   it('E11 E13 turns the listener off after five answers of 403 in a row, and says so to the operators', async () => {

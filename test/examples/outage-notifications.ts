@@ -125,7 +125,7 @@ export const outages: ReadModel = {
 export const TELEGRAM = {
   types: ['urn:voe:notifications/*'],
   timeout: '5s',
-  // Retries up to three times; here at once.
+  // Retries up to three times; here as soon as the chat may get another.
   retrySchedule: ['1ms', '1ms'],
   terminalStatuses: [400, 403],
   rateLimit: { perSecond: 30, burst: 30, perKey: { perSecond: 1 } },

@@ -135,7 +135,13 @@ describe('dead letters of the inbox', () => {
       next: null,
     });
     const one = await call('GET', '/v1/dead-letters/listed-bad');
-    expect(one.body).toEqual({ ...body.items[0], headers: {}, attempts: [], payload: 'bad' });
+    expect(one.body).toEqual({
+      ...body.items[0],
+      headers: {},
+      attempts: [],
+      attemptsTotal: 0,
+      payload: 'bad',
+    });
   });
 
   it('run again before what waits behind them when they are revived, with fresh attempts', async () => {
@@ -467,6 +473,28 @@ describe('dead letters of the outbox', () => {
     await until(async () => (await call('POST', `/v1/dead-letters/${dead.id}/revive`)).status === 409);
   });
 
+  it('show their newest attempts, and how many there were', async () => {
+    await listen('tried');
+    await send('tried', 1);
+    const [dead] = await deadOf('tried', 1);
+    await database.query(
+      `INSERT INTO attempt (delivery, at, attempt, error)
+       SELECT position, now() - n * interval '1 s', 1, 'earlier ' || n FROM outbox, generate_series(1, 60) AS n WHERE id = $1`,
+      [dead.id],
+    );
+    const [{ attempts, attemptsTotal }] = (await call('GET', '/v1/messages/tried-1')).body.deliveries;
+    expect([attempts.length, attemptsTotal]).toEqual([50, 61]);
+    expect([attempts[0].error, attempts[48].error, attempts[49].error]).toEqual([
+      'earlier 49',
+      'earlier 1',
+      'answered 400',
+    ]);
+    expect((await call('GET', `/v1/dead-letters/${dead.id}`)).body).toMatchObject({
+      attempts,
+      attemptsTotal,
+    });
+  });
+
   it('are discarded, and what waits behind them is delivered', async () => {
     const receiver = await listen('gone', { onDead: 'hold' });
     await send('gone', 1, 2);
@@ -499,6 +527,21 @@ describe('dead letters of the outbox', () => {
     expect(started.body.matched).toBe(3);
     await until(() => receiver.received.length === 3);
     expect(receiver.received.map(({ body }) => body.data)).toEqual([1, 2, 3]);
+  });
+
+  it('are owed anew when they are revived: a listener that asks them to wait is not charged for their age', async () => {
+    const receiver = await listen('patient');
+    await send('patient', 1);
+    const [dead] = await deadOf('patient', 1);
+    await database.query(`UPDATE outbox SET created_at = now() - interval '80 hours' WHERE id = $1`, [
+      dead.id,
+    ]);
+    receiver.answering = status(503, { 'retry-after': '60' });
+    await call('POST', `/v1/dead-letters/${dead.id}/revive`);
+    await until(async () => (await database.query('SELECT FROM gate')).length === 1);
+    const story = async () => (await call('GET', '/v1/messages/patient-1')).body.deliveries[0];
+    await until(async () => (await story()).status === 'held');
+    expect(await story()).toMatchObject({ attempt: 0, error: 'answered 503' });
   });
 });
 

@@ -21,13 +21,14 @@ afterAll(() => stage.close());
 
 interface Gate {
   readonly openings: number;
+  readonly pauses: number;
   readonly reason: string;
   readonly seconds: number;
 }
 
 async function gateOf(listener: string): Promise<Gate | undefined> {
   const [row] = await stage.database.query<Gate>(
-    `SELECT openings, reason, round(extract(epoch FROM closed_until - now()))::int AS seconds FROM gate WHERE listener = $1`,
+    `SELECT openings, pauses, reason, round(extract(epoch FROM closed_until - now()))::int AS seconds FROM gate WHERE listener = $1`,
     [await stage.numberOf(listener)],
   );
   return row;
@@ -114,7 +115,23 @@ describe('E12 the circuit breaker of a listener', () => {
     await letTimePass('closes');
     await until(() => receiver.received.length === tried + 5);
     await until(async () => (await stage.counts('closes')).finished === 5);
-    expect(await gateOf('closes')).toBeUndefined();
+    expect(await gateOf('closes')).toMatchObject({ openings: 0 });
+    expect((await gateOf('closes'))!.seconds).toBeLessThanOrEqual(0);
+  });
+
+  it('closes without forgetting a pause that a call from before was asked for while it was tried', async () => {
+    const { receiver, tried } = await openCircuit('late');
+    const waiting = byHand(receiver);
+    await letTimePass('late');
+    await until(() => waiting.length === 1);
+    await other.app.nest.get(Gates).pause(await stage.numberOf('late'), 600_000, 'answered 429', false);
+    receiver.answering = ok;
+    waiting[0]!.writeHead(204).end();
+    await until(async () => (await stage.counts('late')).finished === 1);
+    expect(await gateOf('late')).toMatchObject({ openings: 0, reason: 'answered 429' });
+    expect((await gateOf('late'))!.seconds).toBeGreaterThan(500);
+    await looks(3);
+    expect(receiver.received).toHaveLength(tried + 1);
   });
 
   it('closes and pauses when the one delivery is answered with Retry-After', async () => {
@@ -151,6 +168,54 @@ describe('E12 the circuit breaker of a listener', () => {
     await stage.call('POST', '/v1/listeners/resumed/pause');
     await stage.call('POST', '/v1/listeners/resumed/resume');
     await until(() => receiver.received.length === tried + 5);
+  });
+
+  it('whoever asks for a pause again and again waits twice as long each time, up to 5 min, until something is delivered', async () => {
+    const receiver = await stage.listen('again', { lanes: 1 }, status(503, { 'retry-after': '0' }));
+    const [id] = await stage.post({ type: 'again/x', key: 'a' });
+    const pausedFor = async (pauses: number) => {
+      await until(async () => (await gateOf('again'))?.pauses === pauses);
+      return (await gateOf('again'))!.seconds;
+    };
+    for (const [index, seconds] of [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].entries()) {
+      const closed = await pausedFor(index + 1);
+      expect(closed).toBeGreaterThanOrEqual(seconds - 5);
+      expect(closed).toBeLessThanOrEqual(seconds);
+      await letTimePass('again');
+      await stage.database.query(`UPDATE hold SET until = now() WHERE queue = 'outbox'`);
+    }
+    // Those in flight together ask once.
+    await pausedFor(12);
+    const gates = stage.replica.app.nest.get(Gates);
+    const number = await stage.numberOf('again');
+    for (let n = 0; n < 3; n++) await gates.pause(number, 1_000, 'answered 503', false);
+    expect((await gateOf('again'))!.pauses).toBe(12);
+
+    receiver.answering = ok;
+    await letTimePass('again');
+    await stage.delivery(id, 'finished');
+    expect(await gateOf('again')).toMatchObject({ pauses: 0 });
+    receiver.answering = status(503, { 'retry-after': '0' });
+    await stage.post({ type: 'again/x', key: 'b' });
+    await pausedFor(1);
+    // Who asked long ago asks anew, too.
+    const longAgo = `UPDATE gate SET pauses = 9, closed_until = now() - interval '11 min' WHERE listener = $1`;
+    await stage.database.query(longAgo, [number]);
+    expect(await pausedFor(1)).toBeLessThanOrEqual(1);
+  });
+
+  it('a pause is forgotten when the listener gets another URL, or is resumed, also by the key that asked for it', async () => {
+    const asked = status(429, { 'retry-after': '3600' });
+    for (const change of ['moved', 'resumed-early']) {
+      const receiver = await stage.listen(change, { retrySchedule: ['1h'] }, asked);
+      const [id] = await stage.post({ type: `${change}/x`, key: 'a' });
+      await stage.delivery(id, 'held');
+      await until(() => gateOf(change));
+      receiver.answering = ok;
+      if (change === 'moved') await stage.listen(change, { retrySchedule: ['1h'] });
+      else for (const act of ['pause', 'resume']) await stage.call('POST', `/v1/listeners/${change}/${act}`);
+      await stage.delivery(id, 'finished');
+    }
   });
 
   it('a pause that was asked for after a resume is not forgotten by a replica that learns of the resume later', async () => {

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import type { Loop } from '../../src/clock/loop.ts';
@@ -223,6 +224,39 @@ describe('E11 a listener that is not worth trying', () => {
     await stage.call('POST', '/v1/listeners/mixed/resume');
     await answered(403);
     expect(await stateOf('mixed')).toMatchObject({ state: 'active' });
+  });
+
+  it('a resume begins the count anew: what was refused before it, or in flight then, does not count', async () => {
+    const rule = { ordered: false, terminalStatuses: [403], disableAfter: { status: 403, times: 3 } };
+    const receiver = await stage.listen('resumed', rule);
+    const open: ServerResponse[] = [];
+    receiver.answering = (_received, response) => void open.push(response);
+    const post = (...keys: string[]) => stage.post(...keys.map((key) => ({ type: 'resumed/x', key })));
+    const refuse = async (count: number, dead: number) => {
+      await until(() => open.length >= count);
+      for (const response of open.splice(0, count)) response.writeHead(403).end();
+      await until(async () => (await stage.counts('resumed')).dead === dead);
+    };
+    await post('a', 'b', 'c', 'd', 'e');
+    await until(() => open.length === 5);
+    await refuse(3, 3);
+    await until(async () => (await stateOf('resumed')).state === 'disabled');
+    await refuse(1, 4);
+    const { nest } = stage.replica.app;
+    const [health, listener] = [nest.get(ListenerHealth), nest.get(Listeners).of('resumed/x')[0]!];
+    await stage.call('POST', '/v1/listeners/resumed/resume');
+    await refuse(1, 5);
+    // Those of a replica that has not heard of it.
+    for (let n = 0; n < 3; n++) await health.answeredWith(listener, 403);
+    await health.disable(listener, 'answered 410');
+    for (const replica of stage.replicas)
+      await known(replica, 'resumed', ({ revision }) => revision > listener.revision);
+    await post('f', 'g');
+    await refuse(2, 7);
+    expect(await stateOf('resumed')).toMatchObject({ state: 'active' });
+    await post('h');
+    await refuse(1, 8);
+    await until(async () => (await stateOf('resumed')).state === 'disabled');
   });
 
   it('counts what another replica delivered in between, and has not told yet', async () => {

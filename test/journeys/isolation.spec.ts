@@ -1,4 +1,6 @@
+import type { ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { metricsOf } from '../support/metrics.ts';
 import { type Answering, hang, ok, type Receiver } from '../support/receiver.ts';
 import { Stage } from '../support/stage.ts';
 import { until } from '../support/until.ts';
@@ -94,3 +96,22 @@ async function tried(listener: string): Promise<number> {
   expect(pending + processing).toBeGreaterThan(0);
   return Object.values(ended).reduce((sum, count) => sum + count, 0);
 }
+
+describe('E4 the connections to a listener', () => {
+  it('are at most 100 of a replica, and no call waits for one: it is not made', async () => {
+    const open: ServerResponse[] = [];
+    const definition = { lanes: 256, ordered: false, timeout: '50s' };
+    const receiver = await stage.listen(
+      'wide',
+      definition,
+      (_received, response) => void open.push(response),
+    );
+    await stage.post(...Array.from({ length: 150 }, (_, n) => ({ type: 'wide/x', payload: n })));
+    const inFlight = async () => (await metricsOf(stage.replica))('deliveries_in_flight');
+    await until(async () => open.length === 100 && (await stage.counts('wide')).processing === 150);
+    expect(await inFlight()).toBe(100);
+    receiver.answering = ok;
+    for (const response of open) response.writeHead(204).end();
+    await until(async () => (await stage.counts('wide')).finished === 150);
+  });
+});

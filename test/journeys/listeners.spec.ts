@@ -258,23 +258,27 @@ describe('the state of a listener', () => {
   it('is disabled by the engine once, and made good by resume', async () => {
     await put('broken');
     const engine = one.app.nest.get(Listeners);
+    const [listener] = engine.of('broken/x');
     const both = [
-      engine.disable('broken', 'answered 410'),
-      other.app.nest.get(Listeners).disable('broken', 'answered 410'),
+      engine.disable(listener!, 'answered 410'),
+      other.app.nest.get(Listeners).disable(listener!, 'answered 410'),
     ];
     expect((await Promise.all(both)).sort()).toEqual([false, true]);
     const shown = (await get('broken')).body;
     expect([shown.state, shown.stateReason, shown.stateBy]).toEqual(['disabled', 'answered 410', 'sluice']);
     expect(engine.of('broken/x').map(({ state }) => state)).toEqual(['disabled']);
     expect((await act('broken', 'resume')).body.state).toBe('active');
+    // What it did before that does not count any more.
+    expect(await engine.disable(listener!, 'answered 410')).toBe(false);
   });
 
   it('that a person paused is not changed by the engine', async () => {
     await put('paused-before');
     await act('paused-before', 'pause');
-    expect(await one.app.nest.get(Listeners).disable('paused-before', 'no')).toBe(false);
+    const engine = one.app.nest.get(Listeners);
+    expect(await engine.disable(engine.of('paused-before/x')[0]!, 'no')).toBe(false);
     expect((await get('paused-before')).body.state).toBe('paused');
-    expect(await one.app.nest.get(Listeners).disable('never-there', 'no')).toBe(false);
+    expect(await engine.disable({ name: 'never-there', revision: 1 }, 'no')).toBe(false);
   });
 
   it.each([{ reason: '' }, { reason: 5 }, { reason: null }, { why: 'x' }, []])(

@@ -97,6 +97,19 @@ describe('what waits in the database', () => {
     await stage.stop(worker);
   });
 
+  it('tells what waits for the rate of its listener apart from what waits for a replica', async () => {
+    const receiver = await stage.listen('limited', { rateLimit: { perSecond: 0.01, burst: 1 } });
+    const worker = await stage.start({ ROLES: 'inbox,outbox' });
+    await stage.post({ type: 'limited/a', key: 'a' }, { type: 'limited/a', key: 'b' });
+    const backlog = (metric: (name: string) => number) =>
+      ['ready', 'limited'].map((status) =>
+        metric(`backlog{stage="outbox",listener="limited",status="${status}"}`),
+      );
+    await until(() => receiver.received.length === 1);
+    await metricsOnce((metric) => backlog(metric).join() === '0,1');
+    await stage.stop(worker);
+  });
+
   it('counts nothing as ready for a listener whose circuit is open, also when it is due to be tried', async () => {
     await stage.listen('probed');
     // A worker without the outbox: nobody takes the probe.

@@ -1,4 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { ObservationStore } from '../../src/upkeep/observation/observation-store.ts';
+import { Retention } from '../../src/upkeep/retention/retention.ts';
 import { hang, ok, type Receiver, status } from '../support/receiver.ts';
 import { Stage } from '../support/stage.ts';
 import { until } from '../support/until.ts';
@@ -355,6 +357,22 @@ describe('replay', () => {
     expect(await asked()).toEqual([200, 202]);
     await stage.call('DELETE', '/v1/listeners/brief');
     expect(await asked()).toEqual([404, 404]);
+  });
+
+  it('makes deliveries owed anew: their age is counted from there, for their listener, for retention and for metrics', async () => {
+    const receiver = await sent('anew', 'a1');
+    const listener = [await stage.numberOf('anew')];
+    const old = `UPDATE outbox SET created_at = now() - interval '100 days' WHERE listener = $1`;
+    await stage.database.query(old, listener);
+    receiver.answering = status(503, { 'retry-after': '60' });
+    await replay('anew');
+    const asked = `SELECT status, attempt FROM outbox WHERE listener = $1 AND error = 'answered 503'`;
+    await until(async () => (await stage.database.query(asked, listener)).length === 1);
+    await stage.replica.app.nest.get(Retention).sweep();
+    expect(await stage.database.query(asked, listener)).toEqual([{ status: 'held', attempt: 0 }]);
+    const observed = await stage.replica.app.nest.get(ObservationStore).observe();
+    const ages = observed.filter((one) => one.name === 'backlog_oldest_age_seconds');
+    expect(Math.max(...ages.map(({ value }) => value))).toBeLessThan(60);
   });
 
   it('asks for times that are times', async () => {

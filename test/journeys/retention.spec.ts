@@ -301,4 +301,12 @@ describe('retention', () => {
     expect(await left()).toEqual(['young', 'waiting']);
     expect(await database.query('SELECT FROM replay')).toHaveLength(2);
   });
+
+  it('gives what was revived as much time again', async () => {
+    await database.query('TRUNCATE inbox, outbox, hold');
+    await inbox('revived', 'dead', '61 days');
+    expect((await replica.call('POST', '/v1/dead-letters/revived/revive')).status).toBe(200);
+    await replica.app.nest.get(Retention).sweep();
+    expect(await database.query('SELECT id, status FROM inbox')).toEqual([{ id: 'revived', status: 'held' }]);
+  });
 });

@@ -95,6 +95,7 @@ function listenerStatus({ name, state }: { name: string; state: string }, sample
     state,
     ready:
       samples.sum('backlog', { ...labels, status: 'ready' }) ??
+      samples.sum('backlog', { ...labels, status: 'limited' }) ??
       samples.sum('backlog', { ...labels, status: 'closed' }),
     held: samples.sum('backlog', { ...labels, status: 'held' }),
     oldestSeconds: samples.max('backlog_oldest_age_seconds', labels),

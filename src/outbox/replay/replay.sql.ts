@@ -61,7 +61,7 @@ export const REOPEN = `
   ),
   reopened AS (
     UPDATE outbox SET status = 'held', waits = 'held', settled_at = NULL, lapsed_at = NULL, attempt = 0,
-           answered = NULL, duration_ms = NULL, replay = $1
+           answered = NULL, duration_ms = NULL, waits_since = clock_timestamp(), replay = $1
     WHERE position = ANY (ARRAY(SELECT position FROM item WHERE status IS NOT NULL))
       AND settled_at IS NOT NULL AND status <> 'discarded'
   )

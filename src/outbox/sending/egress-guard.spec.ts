@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { until } from '../../../test/support/until.ts';
 import { loadSettings } from '../../config/settings.ts';
 import { EgressGuard, EgressRefused, type EgressRules } from './egress-guard.ts';
 import { HostLookup } from './host-lookup.ts';
@@ -401,7 +402,7 @@ describe('a name', () => {
       server.answer('lying.example', [v4('127.0.0.1')]);
       const guard = new EgressGuard(rules);
       const open = new EgressGuard({ ...rules, allow: everything() });
-      Object.assign(guard, { lookup: open.lookup });
+      Object.assign(guard, { lookupWithin: (ms: number) => open.lookupWithin(ms) });
       const answer = await senderWith(guard).send(post(`${scheme}://lying.example:${canary.port}/`), {
         timeoutMs: 2_000,
       });
@@ -463,6 +464,39 @@ describe('looking up hosts', () => {
       await hanging[index];
     }
     expect(system.waiting()).toEqual([]);
+  });
+
+  it('lets a new host go before those that were slow the last time', async () => {
+    const system = fakeSystem();
+    const { resolve } = new HostLookup(system.ask, 0);
+    const slow = [0, 1, 2, 3].map((n) => `slow-${n}.example`);
+    for (const host of slow) {
+      const answer = resolve(host);
+      system.answer(host);
+      await answer;
+    }
+    const [first] = [...slow, 'new.example'].map((host) => resolve(host));
+    expect(system.waiting()).toEqual(['slow-0.example', 'slow-1.example']);
+    system.answer('slow-0.example');
+    await first;
+    await until(() => system.waiting().length === 2);
+    expect(system.waiting()).toEqual(['slow-1.example', 'new.example']);
+  });
+
+  it('is a fault of ours where its turn has not come in time, and nobody else is sent away', async () => {
+    const system = fakeSystem();
+    const { resolve } = new HostLookup(system.ask);
+    const guard = new EgressGuard({ resolve });
+    const call = (host: string) => senderWith(guard).send(post(`http://${host}/`), { timeoutMs: 500 });
+    const hanging = ['hangs.example', 'hangs-2.example'].map(call);
+    await until(() => system.waiting().length === 2);
+    const patient = resolve('behind.example');
+    expect(await call('behind.example')).toMatchObject({ fault: 'ours', detail: 'LOOKUP_IN_LINE' });
+    for (const answer of await Promise.all(hanging)) expect(answer).toMatchObject({ fault: 'timeout' });
+    system.answer('hangs.example');
+    await until(() => system.waiting().includes('behind.example'));
+    system.answer('behind.example');
+    expect(await patient).toEqual([v4('8.8.8.8')]);
   });
 });
 

@@ -90,16 +90,18 @@ export class EgressGuard {
   }
 
   /** For net.connect, which connects to what it answers and asks nobody else: there is no second lookup to rebind. */
-  readonly lookup: LookupFunction = (host, options, callback) => {
-    this.resolve(host).then(
-      (addresses) => {
-        const reason = this.refusalOfAnswers(host, addresses);
-        if (reason === undefined) answer(host, addresses, options, callback);
-        else callback(new EgressRefused(reason), '');
-      },
-      (error: NodeJS.ErrnoException) => callback(error, ''),
-    );
-  };
+  lookupWithin(patienceMs: number): LookupFunction {
+    return (host, options, callback) => {
+      this.resolve(host, patienceMs).then(
+        (addresses) => {
+          const reason = this.refusalOfAnswers(host, addresses);
+          if (reason === undefined) answer(host, addresses, options, callback);
+          else callback(new EgressRefused(reason), '');
+        },
+        (error: NodeJS.ErrnoException) => callback(error, ''),
+      );
+    };
+  }
 
   /** Does not tell the address: what our resolver knows about inner names is not for whoever asks. */
   private refusalOfAnswers(host: string, addresses: readonly LookupAddress[]): string | undefined {

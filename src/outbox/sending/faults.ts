@@ -1,9 +1,9 @@
 import type { Fault } from './answer.ts';
 
 /**
- * Faults of this machine or the network next to it. Those that a receiver could also cause for ever (a zone whose name
- * servers are broken is EAI_AGAIN too, exactly as our resolver being away) are limited by the age of the delivery, see
- * outcome.ts; the other way round, a restart of the cluster's DNS would use up the attempts of every listener.
+ * Faults of this machine or the network next to it; never charged. Those that a receiver could also cause for ever (a zone
+ * whose name servers are broken is EAI_AGAIN too, exactly as our resolver being away) end with RETENTION_WAITING; the other
+ * way round, a restart of the cluster's DNS would use up the attempts of every listener.
  */
 const OURS = new Set([
   'EMFILE',
@@ -22,6 +22,8 @@ const OURS = new Set([
   'ESERVFAIL',
   'EREFUSED',
   'ETIMEOUT',
+  // So many other hosts hang that this one was not asked for.
+  'LOOKUP_IN_LINE',
   // The sender was closed.
   'UND_ERR_DESTROYED',
   'UND_ERR_CLOSED',

@@ -48,7 +48,7 @@ function connectTo(
   const socket = connect({
     host,
     port,
-    lookup: guard.lookup,
+    lookup: guard.lookupWithin(timeoutMs),
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_AFTER_MS,
     noDelay: true,

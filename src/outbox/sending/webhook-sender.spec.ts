@@ -420,6 +420,25 @@ describe('a deadline', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
+  it('that has become longer counts for the next connection, too, while others are in use', async () => {
+    const receiver = await startReceiver((socket) => {
+      if (receiver.requests.length > 1) socket.write(OK);
+    });
+    const silent = await startReceiver(() => undefined);
+    const lookup = signal<LookupAddress[]>();
+    const here: LookupAddress[] = [{ address: '127.0.0.1', family: 4 }];
+    let lookups = 0;
+    const slow = newSender({ resolve: () => (lookups++ === 0 ? Promise.resolve(here) : lookup.promise) });
+    const hanging = slow.send(post(receiver, { host: 'slow.example' }), SHORT);
+    await until(() => receiver.requests.length === 1);
+    const late = slow.send(post(receiver, { host: 'slow.example' }), LONG);
+    expect(await hanging).toMatchObject({ fault: 'timeout' });
+    // For longer than that one had time.
+    await sender.send(post(silent), { timeoutMs: 2 * SHORT_MS });
+    lookup.resolve(here);
+    expect(await late).toMatchObject({ status: 200 });
+  });
+
   it('is not missed by an answer that lies ready while our own event loop stood still', async () => {
     const receiver = await startReceiver((socket) => {
       socket.write(OK);

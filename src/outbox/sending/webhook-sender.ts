@@ -19,11 +19,13 @@ export interface SendOptions {
 interface Route {
   readonly url: string;
   readonly connections: number;
+  readonly connectMs: number;
   readonly path: string;
   readonly pool: Pool;
 }
 
-const MOST_CONNECTIONS = 100;
+/** To one listener, of one replica. */
+export const MOST_CONNECTIONS = 100;
 const CONNECT_TIMEOUT_MS = 10_000;
 const CREATED = channel('undici:request:create');
 
@@ -80,11 +82,13 @@ export class WebhookSender {
   /** Or why there is none. */
   private routeTo({ listener, url, connections }: WebhookRequest, timeoutMs: number): Route | string {
     const known = this.routes.get(listener);
-    if (known?.url === url && known.connections === connections) return known;
+    const connectMs = Math.min(timeoutMs, CONNECT_TIMEOUT_MS);
+    if (known?.url === url && known.connections === connections && known.connectMs === connectMs)
+      return known;
     const verdict = this.guard.checkUrl(url);
     if (verdict.kind === 'refused') return verdict.reason;
     void known?.pool.close();
-    const route = this.newRoute(url, connections, timeoutMs);
+    const route = this.newRoute(url, connections, connectMs);
     this.routes.set(listener, route);
     const forgetIfUnused = () => {
       const { connected, size } = route.pool.stats;
@@ -94,11 +98,11 @@ export class WebhookSender {
     return route;
   }
 
-  private newRoute(url: string, connections: number, timeoutMs: number): Route {
+  private newRoute(url: string, connections: number, connectMs: number): Route {
     const { origin, pathname, search } = new URL(url);
     const pool = new Pool(origin, {
       factory: (to, options) => new RouteClient(to, options),
-      connect: this.connector(timeoutMs),
+      connect: this.connector(connectMs),
       connections: Math.min(connections, MOST_CONNECTIONS),
       pipelining: 1,
       // undici's own never fire on a receiver that drips bytes; the exchange has one for all of it.
@@ -108,12 +112,11 @@ export class WebhookSender {
       keepAliveTimeout: 4_000,
       keepAliveMaxTimeout: 60_000,
     });
-    return { url, connections, path: pathname + search, pool };
+    return { url, connections, connectMs, path: pathname + search, pool };
   }
 
   /** No longer than the requests that wait for it: an attempt to connect that nobody waits for keeps others out. */
-  private connector(timeoutMs: number) {
-    const timeout = Math.min(timeoutMs, CONNECT_TIMEOUT_MS);
+  private connector(timeout: number) {
     const startTls = buildConnector({ timeout, ...(this.trust === undefined ? {} : { ca: this.trust }) });
     return guardedConnector(this.guard, timeout, startTls);
   }

@@ -23,7 +23,7 @@ export function deadLetterView(row: DeadLetterRow) {
 
 /** The payload goes out as the text it came in as. */
 export function deadLetterJson(row: FoundRow): string {
-  const { headers, attempts } = row;
-  const rest = JSON.stringify({ ...deadLetterView(row), headers: headers ?? {}, attempts });
+  const { headers, attempts, attempts_total: attemptsTotal } = row;
+  const rest = JSON.stringify({ ...deadLetterView(row), headers: headers ?? {}, attempts, attemptsTotal });
   return `${rest.slice(0, -1)},"payload":${row.payload}}`;
 }

@@ -41,6 +41,7 @@ export interface FoundRow extends DeadLetterRow {
   readonly payload: string;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly attempts: readonly unknown[];
+  readonly attempts_total: number;
 }
 
 export interface GroupRow {

@@ -17,6 +17,7 @@ import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { faultyFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
+import { MOST_ATTEMPTS } from '../../outbox/attempts.ts';
 import { checkedFilter, DeadLetterFilter, FILTER_NAMES, STAGES, type Stage } from './dead-letter-filter.ts';
 import { deadLetterJson, deadLetterView } from './dead-letter-view.ts';
 import { type DeadLetterCursor, DeadLettersStore, type FoundRow } from './dead-letters-store.ts';
@@ -148,6 +149,7 @@ export class DeadLettersController {
   @Allow('read')
   @ApiOperation({
     summary: 'A dead letter with its payload and attempts; by the id of the message, or of the delivery.',
+    description: `\`attempts\` has the newest ${MOST_ATTEMPTS}, \`attemptsTotal\` says how many there were.`,
   })
   @ApiQuery({ name: 'stage', required: false, enum: STAGES })
   @ApiQuery({ name: 'source', required: false, description: 'Where several sources used the same id.' })

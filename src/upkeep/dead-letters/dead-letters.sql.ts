@@ -1,3 +1,4 @@
+import { ATTEMPTS_OF } from '../../outbox/attempts.ts';
 import type { Stage } from './dead-letter-filter.ts';
 
 /** Counting what waits behind a dead letter ends here. */
@@ -64,14 +65,12 @@ export function countDeadLetters(from: string): string {
 export const FIND = `
   SELECT page.*, ${WAITING} AS waiting
   FROM (
-    SELECT ${SHOWN('inbox')}, inbox.payload::text AS payload, inbox.headers, '[]'::json AS attempts FROM inbox
+    SELECT ${SHOWN('inbox')}, inbox.payload::text AS payload, inbox.headers, '[]'::json AS attempts,
+           0 AS attempts_total FROM inbox
     WHERE inbox.id = $1 AND ($3::text IS NULL OR $3 = 'inbox') AND ($4::text IS NULL OR inbox.source = $4)
     UNION ALL
     SELECT ${SHOWN('outbox')}, inbox.payload::text, inbox.headers,
-           COALESCE((SELECT json_agg(json_build_object('at', attempt.at, 'attempt', attempt.attempt, 'status', attempt.status,
-                                                       'error', attempt.error, 'durationMs', attempt.duration_ms,
-                                                       'excerpt', attempt.excerpt) ORDER BY attempt.at)
-                     FROM attempt WHERE attempt.delivery = outbox.position), '[]')
+           ${ATTEMPTS_OF('outbox.position')}
     FROM outbox JOIN inbox ON inbox.position = outbox.message JOIN listener ON listener.number = outbox.listener
     WHERE outbox.id = $2::uuid AND (outbox.lapsed_at IS NOT NULL OR outbox.ruling IS NOT NULL)
       AND ($3::text IS NULL OR $3 = 'outbox') AND ($4::text IS NULL OR inbox.source = $4)

@@ -34,13 +34,16 @@ export const NEXT_KEY = `
   SELECT stage, lane, key FROM ruling_item
   WHERE ruling = $1 AND outcome IS NULL ORDER BY ruling, stage, lane, key, position LIMIT 1`;
 
+/** As if it had come now: neither is it given up for having waited, nor is its listener's patience used up. */
+const REVIVED = `status = 'held', waits = 'held', waits_since = clock_timestamp(), settled_at = NULL, lapsed_at = NULL, attempt = 0`;
+
 const CHANGE: Record<Stage, Record<RulingKind, string>> = {
   inbox: {
-    revive: `status = 'held', waits = 'held', settled_at = NULL, lapsed_at = NULL, attempt = 0`,
+    revive: REVIVED,
     discard: `status = 'discarded', settled_at = now()`,
   },
   outbox: {
-    revive: `status = 'held', waits = 'held', settled_at = NULL, lapsed_at = NULL, attempt = 0, answered = NULL, duration_ms = NULL`,
+    revive: `${REVIVED}, answered = NULL, duration_ms = NULL`,
     discard: `status = 'discarded', settled_at = now()`,
   },
 };

@@ -3,14 +3,22 @@ const HELD = `queued.settled_at IS NULL AND queued.waits = 'held'`;
 
 interface Stage {
   readonly table: 'inbox' | 'outbox';
-  /** When a row began to wait. */
+  /** When a row began to wait; one that was revived or replayed, when it was put back. */
   readonly since: string;
   /** How many are counted of each span. */
   readonly most: string;
 }
 
-const INBOX: Stage = { table: 'inbox', since: 'GREATEST(queued.received_at, queued.due_at)', most: '$1' };
-const OUTBOX: Stage = { table: 'outbox', since: 'queued.created_at', most: '(SELECT most_rows FROM share)' };
+const INBOX: Stage = {
+  table: 'inbox',
+  since: 'COALESCE(queued.waits_since, GREATEST(queued.received_at, queued.due_at))',
+  most: '$1',
+};
+const OUTBOX: Stage = {
+  table: 'outbox',
+  since: 'COALESCE(queued.waits_since, queued.created_at)',
+  most: '(SELECT most_rows FROM share)',
+};
 
 /**
  * The oldest of the ready rows in the lanes of `span`: from lane to lane, the first row of each. Astray: marked by a
@@ -61,7 +69,7 @@ function counted({ table, most }: Stage, which: string): string {
 
 function waiting(stage: Stage, spans: string): string {
   return `
-    SELECT '${stage.table}' AS stage, span.listener, span.gone, span.closed,
+    SELECT '${stage.table}' AS stage, span.listener, span.gone, span.closed, span.limited,
            ${counted(stage, READY)} AS ready, ${counted(stage, HELD)} AS held,
            oldest_ready.since AS ready_since, oldest_held.since AS held_since,
            oldest_ready.astray AS marked_astray, oldest_held.astray AS held_astray
@@ -70,15 +78,19 @@ function waiting(stage: Stage, spans: string): string {
     CROSS JOIN LATERAL ${oldestHeld(stage)} AS oldest_held`;
 }
 
-/** Closed: nothing is sent to it now, however much is ready; to one whose circuit is due no more than a probe. */
+/**
+ * Closed: nothing is sent to it now, however much is ready; to one whose circuit is due no more than a probe. Limited: its
+ * next turn is yet to come, because its rate is used up.
+ */
 const LISTENER_SPANS = `(
   SELECT listener.number * 256 AS first, listener.number * 256 + 255 AS last, listener.name AS listener,
          listener.deleted_at IS NOT NULL AS gone,
-         listener.state <> 'active' OR COALESCE(gate.openings > 0 OR gate.closed_until > clock_timestamp(), false) AS closed
-  FROM listener LEFT JOIN gate ON gate.listener = listener.number)`;
+         listener.state <> 'active' OR COALESCE(gate.openings > 0 OR gate.closed_until > clock_timestamp(), false) AS closed,
+         COALESCE(rate.next_at > clock_timestamp(), false) AS limited
+  FROM listener LEFT JOIN gate ON gate.listener = listener.number LEFT JOIN rate ON rate.listener = listener.number)`;
 
-/** What is ready for a listener that nothing is sent to waits for that listener, not for a replica. */
-const READY_STATUS = `CASE WHEN gone THEN 'deleted' WHEN closed THEN 'closed' ELSE 'ready' END`;
+/** What is ready for a listener that nothing is sent to, or no more than its rate, waits for that listener, not for a replica. */
+const READY_STATUS = `CASE WHEN gone THEN 'deleted' WHEN closed THEN 'closed' WHEN limited THEN 'limited' ELSE 'ready' END`;
 
 const AGE = (since: string) => `GREATEST(0, extract(epoch FROM clock_timestamp() - ${since}))`;
 
@@ -94,7 +106,7 @@ export const OBSERVE = `
     FROM listener
   ),
   waiting AS MATERIALIZED (
-    ${waiting(INBOX, '(SELECT 0 AS first, 255 AS last, NULL::text AS listener, false AS gone, false AS closed)')}
+    ${waiting(INBOX, '(SELECT 0 AS first, 255 AS last, NULL::text AS listener, false AS gone, false AS closed, false AS limited)')}
     UNION ALL
     ${waiting(OUTBOX, LISTENER_SPANS)}
   ),
@@ -104,7 +116,7 @@ export const OBSERVE = `
            (SELECT due_at FROM inbox WHERE settled_at IS NULL AND waits = 'due' ORDER BY due_at LIMIT 1) AS since
   ),
   shown AS (
-    SELECT stage, listener, gone, closed, held, held_since, CASE WHEN gone THEN ready + held ELSE ready END AS ready,
+    SELECT stage, listener, gone, closed, limited, held, held_since, CASE WHEN gone THEN ready + held ELSE ready END AS ready,
            CASE WHEN gone THEN LEAST(ready_since, held_since) ELSE ready_since END AS ready_since
     FROM waiting WHERE NOT gone OR ready + held > 0
   )

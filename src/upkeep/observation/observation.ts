@@ -26,12 +26,12 @@ const MOST_FAILURES = 4;
 
 const MEASURES: Readonly<Record<string, Measure>> = {
   backlog: {
-    help: `What waits or is in flight, by stage and listener; closed: ready, and nothing is sent to the listener now; counted up to ${MOST_COUNTED} over all listeners, of the inbox estimated beyond.`,
+    help: `What waits or is in flight, by stage and listener; closed: ready, and nothing is sent to the listener now; limited: ready, and its own rate is used up; counted up to ${MOST_COUNTED} over all listeners, of the inbox estimated beyond.`,
     labels: ['stage', 'listener', 'status'],
     kind: 'status',
   },
   backlog_oldest_age_seconds: {
-    help: 'How long the oldest of them has waited; a scheduled message from its due time on.',
+    help: 'How long the oldest of them has waited; a scheduled message from its due time on, one that was revived or replayed since then.',
     labels: ['stage', 'listener', 'status'],
     kind: 'status',
   },

@@ -43,7 +43,7 @@ const ANSWER = (youngest: string) => `
 export const REMOVE_DELIVERIES = `
   WITH stretch AS MATERIALIZED (
     SELECT outbox.position, outbox.message, outbox.listener, outbox.lane, outbox.key, outbox.status, outbox.settled_at,
-           outbox.created_at AS came_at, outbox.created_at AS waits_since
+           outbox.created_at AS came_at, COALESCE(outbox.waits_since, outbox.created_at) AS waits_since
     FROM outbox WHERE outbox.position > $1 ORDER BY outbox.position LIMIT $2
   ),
   removed AS (
@@ -70,7 +70,7 @@ export const REMOVE_DELIVERIES = `
 export const REMOVE_MESSAGES = `
   WITH stretch AS MATERIALIZED (
     SELECT position, type, lane, key, status, settled_at, received_at AS came_at,
-           GREATEST(received_at, due_at) AS waits_since
+           COALESCE(waits_since, GREATEST(received_at, due_at)) AS waits_since
     FROM inbox WHERE position > $1 ORDER BY position LIMIT $2
   ),
   removed AS (
