@@ -75,8 +75,7 @@ export class Database {
     const tx = new Transaction(client, undefined, this.mayName);
     try {
       const began = tx.begin(this.begin);
-      const issue = () =>
-        Promise.all(statements.map(([sql, parameters = []]) => tx.query<unknown>(sql, parameters)));
+      const issue = () => statements.map(([sql, parameters = []]) => tx.query<unknown>(sql, parameters));
       const [rows] = await Promise.all([tx.last(issue), began]);
       client.release();
       return rows;

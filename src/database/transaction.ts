@@ -2,10 +2,13 @@ import type { Socket } from 'node:net';
 import type { PoolClient, QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
-import { rememberAsOurs } from './faults.ts';
+import { codeOf, rememberAsOurs } from './faults.ts';
 import { kept, keptName } from './kept.ts';
 
 const TRANSACTION_ID = kept('SELECT pg_current_xact_id()::text AS id');
+
+/** A statement in a transaction in which another one has failed. */
+const ABORTED = '25P02';
 
 /** No name is used twice, whatever became of the first. */
 let lastName = 0;
@@ -79,13 +82,17 @@ export class Transaction {
 
   /**
    * The last statements, all issued before `issue` returns: COMMIT goes with them, in the same round trip. Only an error
-   * of one of them keeps it from happening, so what must hold is for the statements to say, not for whoever reads the answers.
+   * of one of them keeps it from happening, so what must hold is for the statements to say, not for whoever reads the
+   * answers. Rejects with what failed by itself: the statements after it, and COMMIT, fail because of it.
    */
-  async last<Result>(issue: () => Promise<Result>): Promise<Result> {
-    const answered = issue();
-    const committed = this.commit();
-    const [result] = await Promise.all([answered, this.settled(), committed]);
-    return result;
+  async last<Answer>(issue: () => readonly Promise<Answer>[]): Promise<Answer[]> {
+    const issued = issue();
+    const [committed, ...answers] = await Promise.allSettled([this.commit(), ...issued]);
+    const failures = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    const cause = failures.find((reason) => codeOf(reason) !== ABORTED) ?? failures[0];
+    if (cause !== undefined) throw cause;
+    if (committed.status === 'rejected') throw committed.reason;
+    return answers.map((one) => (one as PromiseFulfilledResult<Awaited<Answer>>).value);
   }
 
   /** Once; what was said to be last has it with it. */

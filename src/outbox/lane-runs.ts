@@ -78,7 +78,7 @@ export class LaneRuns {
       const whole = run.rows.length >= run.asked;
       const ahead = whole && this.mayClaimAhead(held) ? this.claimAhead(held, run.rows) : undefined;
       const through = await this.send(held, run);
-      if (ahead) {
+      if (ahead !== undefined) {
         const next = await ahead;
         // At most one run is sent and not written.
         await written;

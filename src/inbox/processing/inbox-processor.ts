@@ -242,15 +242,13 @@ export class InboxProcessor {
         throw error;
       });
       await fenced;
-      await tx.last(() =>
-        Promise.all([
-          deliveries.write(tx),
-          readModelTx.storeSent(this.ingest),
-          this.settle.finish(rows, tx),
-          this.queue.lanes.releaseIn(tx, tenure, released),
-          deliveries.takeAlong(tx),
-        ]),
-      );
+      await tx.last(() => [
+        deliveries.write(tx),
+        readModelTx.storeSent(this.ingest),
+        this.settle.finish(rows, tx),
+        this.queue.lanes.releaseIn(tx, tenure, released),
+        deliveries.takeAlong(tx),
+      ]);
       return readModelTx.sent;
     });
   }

@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Wakeups } from '../../src/lanes/wakeups.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { type Receiver, startReceiver } from '../support/receiver.ts';
+import { until } from '../support/until.ts';
+
+/** Nothing is found by looking for it, and nobody is woken: what is handled went along. */
+const ALONG_ONLY = {
+  INBOX_POLL: '1m',
+  OUTBOX_POLL: '1m',
+  EGRESS_ALLOW: '127.0.0.0/8',
+  SECRETS_KEYS: `test=${Buffer.alloc(32, 1).toString('base64')}`,
+};
+
+let database: TestDatabase;
+let replica: TestApp;
+let receiver: Receiver;
+const told: string[] = [];
+
+beforeAll(async () => {
+  database = await createDatabase();
+  receiver = await startReceiver();
+  replica = await startApp(database, ALONG_ONLY, []);
+  const body = { types: ['note'], url: receiver.url };
+  expect((await replica.call('PUT', '/v1/listeners/one', { body })).status).toBe(201);
+  replica.app.nest.get(Wakeups).onWrittenHere((queue) => void told.push(queue));
+});
+afterAll(async () => {
+  await replica.close();
+  await receiver.close();
+  await database.drop();
+});
+
+const post = (id: string, more: object = {}) =>
+  replica.call('POST', '/v1/messages', { body: { id, key: 'k', type: 'note', payload: id, ...more } });
+const arrived = (count: number) => until(() => receiver.received.length >= count);
+
+describe('a message that comes alone', () => {
+  it('is claimed with the commit that stores it, and its delivery with the one that applies it: nobody is told', async () => {
+    const answer = await post('alone');
+    expect([answer.status, answer.body]).toEqual([202, { id: 'alone', status: 'pending' }]);
+    await arrived(1);
+    expect(told).toEqual([]);
+    await until(
+      async () => (await replica.call('GET', '/v1/messages/alone')).body.deliveries[0].status === 'finished',
+    );
+    const { body } = await replica.call('GET', '/v1/messages/alone');
+    expect([body.attempt, body.deliveries[0].attempt]).toEqual([1, 1]);
+  });
+
+  it('is found out as a repeat as ever', async () => {
+    const again = await post('alone');
+    expect([again.status, again.body]).toEqual([200, { id: 'alone', status: 'finished', duplicate: true }]);
+    expect((await post('alone', { payload: 'other' })).status).toBe(409);
+  });
+
+  it('keeps the order of its key', async () => {
+    const before = receiver.received.length;
+    const ids = Array.from({ length: 20 }, (_, n) => `in-order-${n}`);
+    for (const id of ids) await post(id);
+    await arrived(before + ids.length);
+    expect(receiver.received.slice(before).map(({ body }) => body.id)).toEqual(ids);
+  });
+
+  it('leaves its lanes free', async () => {
+    await until(
+      async () =>
+        (await database.query(`SELECT FROM lane WHERE token IS NOT NULL OR leased_until > '-infinity'`))
+          .length === 0,
+    );
+  });
+
+  it('wakes others where its lane is held elsewhere', async () => {
+    await database.query(
+      `UPDATE lane SET token = gen_random_uuid(), leased_until = now() + interval '1 hour' WHERE queue = 'inbox'`,
+    );
+    told.length = 0;
+    await post('elsewhere');
+    expect(told).toEqual(['inbox']);
+    await database.query(`UPDATE lane SET token = NULL, leased_until = '-infinity' WHERE queue = 'inbox'`);
+  });
+});
