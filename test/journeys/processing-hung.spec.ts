@@ -48,7 +48,12 @@ class ManyMarks {
 class MarksModule {}
 
 const MARKS = { entities: [], migrations: [Marks1763251300960], module: MarksModule };
-const SETTINGS = { INBOX_RETRY_SCHEDULE: '1ms', INBOX_POLL: '20ms', INBOX_WORKERS: '1' };
+const SETTINGS = {
+  ROLES: 'api,inbox',
+  INBOX_RETRY_SCHEDULE: '1ms',
+  INBOX_POLL: '20ms',
+  INBOX_WORKERS: '1',
+};
 
 let database: TestDatabase;
 let replica: TestApp;
@@ -112,6 +117,29 @@ describe('an apply that never ends', () => {
     expect(lost.map((metric) => metric('leases_lost_total{stage="inbox"}'))).toEqual([0, 0]);
     for (const row of dead) expect(row).toEqual({ attempt: 2, error: expect.stringContaining('ApplyHung') });
   });
+
+  it('costs as much time as one when many hang together: the server ends their idle session, and one is tried alone', async () => {
+    const own = await createDatabase();
+    const one = await startApp(own, { ...SETTINGS, INBOX_RETRY_SCHEDULE: '1h' }, [MARKS]);
+    const messages = Array.from({ length: 20 }, (_, n) => ({
+      ...{ id: `m-${n}`, key: `k-${n}`, type: 'mark' },
+      payload: n % 2 ? { hangs: 'idle' } : {},
+    }));
+    await one.call('POST', '/v1/messages/batch', { body: { messages } });
+    await until(
+      async () => (await own.query(`SELECT FROM inbox WHERE status IN ('held', 'finished')`)).length === 20,
+    );
+    const rows = await own.query<{ status: string; attempt: number; error: string | null }>(
+      'SELECT status, attempt, error FROM inbox ORDER BY position',
+    );
+    await one.close();
+    await own.drop();
+    const idle = expect.stringMatching(/^ApplyHung: .*idle-in-transaction/);
+    for (const [n, row] of rows.entries())
+      expect(row).toEqual(
+        n % 2 ? { status: 'held', attempt: 1, error: idle } : { status: 'finished', attempt: 1, error: null },
+      );
+  }, 40_000);
 
   it('does not keep the answers of ?pending=true from others', async () => {
     const pending = replica.app.nest.get(Pending);

@@ -101,11 +101,9 @@ describe('a claim of large messages', () => {
       const [third] = await database.query(`SELECT status FROM inbox WHERE id = 'failing-3'`);
       return third!.status === 'dead';
     });
+    const waiting = `SELECT FROM inbox WHERE key = 'failing' AND status = 'held' AND attempt = 0`;
+    await until(async () => (await database.query(waiting)).length === 17);
     expect((await weights('failing')).map(({ n }) => n)).toEqual([1, 2]);
-    const held = await database.query(
-      `SELECT FROM inbox WHERE key = 'failing' AND status = 'held' AND attempt = 0`,
-    );
-    expect(held).toHaveLength(17);
   });
 
   it('has its payloads for calls outside, and for what is done with their results', async () => {

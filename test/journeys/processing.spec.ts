@@ -99,6 +99,8 @@ class LedgerModule {}
 
 const LEDGER = { entities: [], migrations: [Ledger1763251300900], module: LedgerModule };
 const SETTINGS = { INBOX_RETRY_SCHEDULE: '1ms,1ms', INBOX_POLL: '20ms' };
+/** Of dead letters: they are messages, too. */
+const NO_ALERTS = { ...SETTINGS, ROLES: 'api,inbox' };
 
 let database: TestDatabase;
 let replica: TestApp;
@@ -461,7 +463,7 @@ describe('processing', () => {
 
   it('takes a call outside that does not end in time for a failed attempt', async () => {
     const own = await createDatabase();
-    const hasty = await startApp(own, { ...SETTINGS, INBOX_RETRY_SCHEDULE: '1ms' }, [LEDGER], {
+    const hasty = await startApp(own, { ...NO_ALERTS, INBOX_RETRY_SCHEDULE: '1ms' }, [LEDGER], {
       inboxPrepareTimeout: 100,
     });
     await hasty.call('POST', '/v1/messages', { body: { id: 'm', type: 'slow', payload: {} } });
@@ -507,7 +509,7 @@ describe('processing', () => {
 
   it('goes on behind a dead letter where it is told to skip those', async () => {
     const own = await createDatabase();
-    const skipping = await startApp(own, { ...SETTINGS, INBOX_ON_DEAD: 'skip' }, [LEDGER]);
+    const skipping = await startApp(own, { ...NO_ALERTS, INBOX_ON_DEAD: 'skip' }, [LEDGER]);
     const messages = [{ n: 1 }, { n: 2, fail: 'refuse' }, { n: 3 }].map((payload) => ({
       key: 'k',
       type: 'ledger',
@@ -525,7 +527,7 @@ describe('processing', () => {
 
   it('A12 buries a message of a type nobody handles where it is told to', async () => {
     const own = await createDatabase();
-    const strict = await startApp(own, { ...SETTINGS, INBOX_UNHANDLED: 'dead' }, [LEDGER]);
+    const strict = await startApp(own, { ...NO_ALERTS, INBOX_UNHANDLED: 'dead' }, [LEDGER]);
     const messages = ['nobody/wants', 'ledger'].map((type) => ({ type, payload: { n: 1 } }));
     await strict.call('POST', '/v1/messages/batch', { body: { messages } });
     await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);

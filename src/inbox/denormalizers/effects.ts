@@ -56,6 +56,11 @@ function isGivenUp(error: unknown): boolean {
   return error instanceof TookTooLong || codeOf(error) === IDLE_IN_TRANSACTION;
 }
 
+/** It hung without asking anything of the database: whoever was under way with it did, too. */
+export function isIdle(reason: unknown): boolean {
+  return reason instanceof ApplyHung && codeOf(reason.cause) === IDLE_IN_TRANSACTION;
+}
+
 /** The transaction is dead already, or a text could not be parsed in it: whoever gets this did not kill it. */
 const ABORTED_BY_ANOTHER = ['25P02', '26000'];
 

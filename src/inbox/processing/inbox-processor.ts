@@ -11,7 +11,7 @@ import { FanOut } from '../../outbox/fan-out.ts';
 import { type Deliveries, ListenersChanged } from '../../outbox/fan-out-deliveries.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
-import { ApplyFailed, type Bound, Effects, type Prepared } from '../denormalizers/effects.ts';
+import { ApplyFailed, type Bound, Effects, isIdle, type Prepared } from '../denormalizers/effects.ts';
 import { IngestStore } from '../ingest-store.ts';
 import { byKey } from './by-key.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
@@ -124,10 +124,10 @@ export class InboxProcessor {
     batch: Course,
     rows: readonly ClaimedMessage[],
     behind: readonly ClaimedMessage[],
-    failures = 0,
+    { failures = 0, known }: { failures?: number; known?: ApplyFailed | undefined } = {},
   ): Promise<void> {
     if (rows.length === 0) return;
-    const failed = await this.together(batch, rows);
+    const failed = known ?? (await this.together(batch, rows));
     batch.progressed?.();
     if (!failed) return this.run(batch, behind, []);
     await this.keepLease(batch.tenure);
@@ -140,10 +140,13 @@ export class InboxProcessor {
     if (failed.guilty.length === 0) return this.oneByOne(batch, rows);
     const { others, alone } = split(rows, failed.guilty);
     const parts = failures > 0 ? halves(others) : [others];
-    for (const part of parts) await this.run(batch, part, [], failures + 1);
+    for (const part of parts) await this.run(batch, part, [], { failures: failures + 1 });
+    let hung: ApplyFailed | undefined;
     for (const [guilty, ...after] of alone) {
       if (batch.waiting.has(guilty!.key)) await this.keepWaiting(batch.tenure, [guilty!, ...after]);
-      else await this.run(batch, [guilty!], after);
+      else await this.run(batch, [guilty!], after, { known: hung });
+      // Alone, too: so do the others that asked for nothing, and each would take as long again to show it.
+      if (isIdle(failed.reason) && batch.waiting.has(guilty!.key)) hung = failed;
     }
   }
 
