@@ -116,7 +116,10 @@ export class MessagesController {
 
   @Get()
   @Allow('read')
-  @ApiOperation({ summary: 'Messages, newest first.' })
+  @ApiOperation({
+    summary: 'Messages, newest first.',
+    description: `A page looks at about 20,000 messages: where what is asked for is rare it can be short, or empty, and have a \`next\`. A scheduled message moves to the front when it is due, as if it were posted then: one that does while pages are read is on none of the later ones.`,
+  })
   @ApiQuery({ name: 'status', required: false, enum: STATUSES })
   @ApiQuery({ name: 'type', required: false })
   @ApiQuery({ name: 'key', required: false })
@@ -131,8 +134,8 @@ export class MessagesController {
       key: query.key,
       since: timeParameter('since', query.since),
     };
-    const rows = await this.messages.list(filter, page.after, page.limit + 1);
-    return pageOf(rows, page.limit, (row) => row.position, messageView);
+    const { rows, edge } = await this.messages.list(filter, page.after, page.limit + 1);
+    return pageOf(rows, page.limit, (row) => row.position, messageView, edge);
   }
 
   /** By id; where several sources used it, the caller's own one or the one asked for. */
