@@ -39,6 +39,21 @@ export function checkText(
   return text;
 }
 
+/** Also where case does not matter: it does not in the name of a URN. */
+const OWN = /^urn:sluice:/i;
+
+/** A type or a source. Nobody else speaks as the service: its alerts are believed, and a source owns its ids. */
+export function checkName(
+  text: string,
+  longest: number,
+  pointer: string,
+  faults: Faults,
+): string | undefined {
+  if (OWN.test(text))
+    return faults.add(pointer, 'must not begin with urn:sluice: (what the service says itself)');
+  return checkText(text, longest, pointer, faults);
+}
+
 export function checkKey(text: string, pointer: string, faults: Faults): string | undefined {
   if (text.length * 3 > LONGEST_KEY_BYTES && Buffer.byteLength(text) > LONGEST_KEY_BYTES) {
     return faults.add(pointer, `must not be longer than ${LONGEST_KEY_BYTES} bytes of UTF-8`);

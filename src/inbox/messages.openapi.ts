@@ -16,6 +16,7 @@ export const MESSAGE: SchemaObject = {
       type: 'string',
       minLength: 1,
       maxLength: LONGEST_TYPE,
+      description: 'Not `urn:sluice:…`: that is what the service says itself.',
       example: 'urn:ekp:events/candidate-accepted',
     },
     payload: { description: 'Any JSON value.', example: { candidateId: 'c-1' } },
@@ -35,7 +36,7 @@ export const CLOUD_EVENT: SchemaObject = {
   properties: {
     specversion: { type: 'string', enum: ['1.0'] },
     id: { type: 'string' },
-    source: { type: 'string' },
+    source: { type: 'string', description: 'Not `urn:sluice:…`, and neither is the type.' },
     type: { type: 'string' },
     data: {},
   },

@@ -5,6 +5,7 @@ import {
   checkHeader,
   checkHeaderCount,
   checkKey,
+  checkName,
   checkText,
   checkTime,
   type Faults,
@@ -143,9 +144,9 @@ function toMessage(
     return value;
   };
   if (take('specversion') !== '1.0') faults.add(`${pointer}/specversion`, 'must be "1.0"');
-  const id = required(take('id'), LONGEST_ID, `${pointer}/id`, faults);
-  const source = required(take('source'), LONGEST_SOURCE, `${pointer}/source`, faults);
-  const type = required(take('type'), LONGEST_TYPE, `${pointer}/type`, faults);
+  const id = required(checkText, take('id'), LONGEST_ID, `${pointer}/id`, faults);
+  const source = required(checkName, take('source'), LONGEST_SOURCE, `${pointer}/source`, faults);
+  const type = required(checkName, take('type'), LONGEST_TYPE, `${pointer}/type`, faults);
   const time = take('time');
   const expiry = take('expirytime');
   const partitionKey = take('partitionkey');
@@ -176,14 +177,13 @@ function extensions(
 }
 
 function required(
+  check: typeof checkText,
   value: string | undefined,
   longest: number,
   pointer: string,
   faults: Faults,
 ): string | undefined {
-  return value === undefined
-    ? faults.add(pointer, 'is required')
-    : checkText(value, longest, pointer, faults);
+  return value === undefined ? faults.add(pointer, 'is required') : check(value, longest, pointer, faults);
 }
 
 function percentDecoded(value: string): string | undefined {
