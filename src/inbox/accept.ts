@@ -37,20 +37,31 @@ export class Accept {
   /** Messages that have nothing to do with each other, in one commit: the hot path is one statement. */
   async singles(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
     if (!messages.some((message) => message.producer)) return this.insert(messages);
-    const outcomes = await this.batch(messages);
-    if (messages.length === 1 || !outcomes.some(isRefusal)) return outcomes;
-    // A refused message must not use up its number, nor undo its neighbours: each for itself.
-    const alone: Outcome[] = [];
-    for (const message of messages) alone.push(...(await this.batch([message])));
-    return alone;
+    const outcomes = new Map<NewMessage, Outcome>();
+    for (let rest = messages; rest.length > 0; rest = rest.filter((message) => !outcomes.has(message))) {
+      const tried = await this.undoneBy(usedUpItsNumber, rest);
+      const undone = rest.some((message, index) => usedUpItsNumber(tried[index]!, message));
+      // A refused message must not use up its number, nor undo its neighbours: they are stored without it.
+      rest.forEach((message, index) => {
+        if (!undone || isRefusal(tried[index]!)) outcomes.set(message, tried[index]!);
+      });
+    }
+    return messages.map((message) => outcomes.get(message)!);
   }
 
   /** All or nothing: one that is refused undoes them all. */
-  async batch(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+  batch(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+    return this.undoneBy(isRefusal, messages);
+  }
+
+  private async undoneBy(
+    undoes: (outcome: Outcome, message: NewMessage) => boolean,
+    messages: readonly NewMessage[],
+  ): Promise<readonly Outcome[]> {
     try {
       return await this.store.transaction(async (tx) => {
         const outcomes = await this.sequenced(messages, tx);
-        if (outcomes.some(isRefusal)) throw new Refused(outcomes);
+        if (outcomes.some((outcome, index) => undoes(outcome, messages[index]!))) throw new Refused(outcomes);
         return outcomes;
       });
     } catch (error) {
@@ -150,6 +161,11 @@ function accepted(message: NewMessage, inserted: ReadonlyMap<string, string>): O
 function repeated(message: NewMessage, stored: Compared | undefined): Outcome {
   if (stored && !stored.same) return { kind: 'conflict', id: message.id };
   return { kind: 'duplicate', id: message.id, status: stored?.status ?? 'finished', knownBy: 'id' };
+}
+
+/** The number was judged before the id was found to be taken. */
+function usedUpItsNumber(outcome: Outcome, { producer }: NewMessage): boolean {
+  return outcome.kind === 'conflict' && producer !== undefined;
 }
 
 export function isRefusal(outcome: Outcome): boolean {
