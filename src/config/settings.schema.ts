@@ -115,6 +115,12 @@ export const SETTINGS = {
     default: '128MiB',
     about: 'Most payload that waits in memory for its commit.',
   }),
+  INGEST_WAIT: duration({
+    min: '100ms',
+    max: '2m',
+    default: '10s',
+    about: 'A post that waits longer than this for its turn to be stored is answered 503, and not stored.',
+  }),
   API_KEY_RATE_LIMIT: integer({
     min: 0,
     max: 1_000_000,
