@@ -1,4 +1,4 @@
-import type { JsonSlice } from '../http/json/exact-json.ts';
+import { decodeUtf8, type JsonSlice } from '../http/json/exact-json.ts';
 import type { FieldFault } from '../http/problems.ts';
 import { NO_TIME, utcOf } from '../http/time.ts';
 
@@ -24,6 +24,11 @@ export class Faults {
     this.list.push({ pointer, detail });
     return undefined;
   }
+}
+
+/** Node takes every byte of a header for a character. Beyond ASCII they are UTF-8; undefined: they are not. */
+export function headerText(value: string): string | undefined {
+  return /[\u0080-\u00ff]/.test(value) ? decodeUtf8(Buffer.from(value, 'latin1')) : value;
 }
 
 /** A non-empty text without control characters, of at most so many characters. */

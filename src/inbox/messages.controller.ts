@@ -49,9 +49,9 @@ export class MessagesController {
   @ApiHeader({
     name: 'Idempotency-Key',
     required: false,
-    description: 'Stands in for a missing id; up to 200 characters, in a batch 196.',
+    description: 'Stands in for a missing id; up to 200 characters of UTF-8, in a batch 196.',
   })
-  @ApiHeader({ name: 'Producer-Id', required: false })
+  @ApiHeader({ name: 'Producer-Id', required: false, description: 'Up to 200 characters of UTF-8.' })
   @ApiHeader({ name: 'Producer-Sequence', required: false, description: 'Counts up by one per message.' })
   @ApiBody({ schema: { oneOf: [MESSAGE, CLOUD_EVENT] } })
   @ApiResponse({ status: 202, description: 'Stored.', schema: ACCEPTED })

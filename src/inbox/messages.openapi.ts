@@ -31,7 +31,8 @@ export const MESSAGE: SchemaObject = {
 
 export const CLOUD_EVENT: SchemaObject = {
   type: 'object',
-  description: 'A CloudEvent 1.0 in structured mode (binary and batch mode are understood too).',
+  description:
+    'A CloudEvent 1.0 in structured mode (binary and batch mode are understood too). In binary mode a `ce-…` header may be quoted and is percent-decoded once; a `%` that begins no escape stands for itself. Bytes beyond ASCII must be UTF-8.',
   required: ['specversion', 'id', 'source', 'type'],
   properties: {
     specversion: { type: 'string', enum: ['1.0'] },

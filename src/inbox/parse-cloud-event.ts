@@ -9,6 +9,7 @@ import {
   checkText,
   checkTime,
   type Faults,
+  headerText,
   LONGEST_ID,
   LONGEST_TYPE,
   MOST_FAULTS,
@@ -36,6 +37,8 @@ const TEXTS = new Set([
 /** As CloudEvents 0.3 named it: how the payload writes data that is not text. */
 const ENCODING = 'datacontentencoding';
 const BASE64 = 'base64';
+
+const QUOTED = /^"(?:[^"\\]|\\.)*"$/;
 
 /** The attributes of a CloudEvent as text, whichever mode it came in. */
 type Attributes = Map<string, string>;
@@ -106,12 +109,16 @@ export function parseBinaryCloudEvent(
   const attributes: Attributes = new Map();
   for (const [name, value] of Object.entries(headers)) {
     if (!name.startsWith('ce-') || typeof value !== 'string') continue;
-    const decoded = percentDecoded(value);
-    if (decoded === undefined) faults.add(`/${name.slice(3)}`, 'is not valid percent-encoding');
+    const decoded = decodedHeader(value);
+    if (decoded === undefined) faults.add(`/${name.slice(3)}`, 'is not UTF-8, percent-encoded or as it is');
     else attributes.set(name.slice(3), decoded);
   }
   const contentType = headers['content-type'] as string | undefined;
-  if (contentType) attributes.set('datacontenttype', contentType);
+  if (contentType) {
+    const text = headerText(contentType);
+    if (text === undefined) faults.add('/datacontenttype', 'is not UTF-8');
+    else attributes.set('datacontenttype', text);
+  }
   const payload = binaryData(body, contentType, attributes);
   return toMessage(attributes, payload, envelope, '', faults);
 }
@@ -186,11 +193,15 @@ function required(
   return value === undefined ? faults.add(pointer, 'is required') : check(value, longest, pointer, faults);
 }
 
-function percentDecoded(value: string): string | undefined {
-  const trimmed = value.replace(/^"(.*)"$/, '$1');
-  if (!trimmed.includes('%')) return trimmed;
+/**
+ * As the HTTP binding reads it: out of its quotes first, then percent-decoded once. Senders that do not percent-encode
+ * there are too (the library for JavaScript is one): a `%` that begins no escape stands for itself, and so do bytes.
+ */
+function decodedHeader(value: string): string | undefined {
+  const text = headerText(QUOTED.test(value) ? value.slice(1, -1).replace(/\\(.)/g, '$1') : value);
+  if (text === undefined || !text.includes('%')) return text;
   try {
-    return decodeURIComponent(trimmed);
+    return decodeURIComponent(text.replace(/%(?![\da-f]{2})/gi, '%25'));
   } catch {
     return undefined;
   }

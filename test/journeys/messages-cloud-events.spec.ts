@@ -200,6 +200,24 @@ describe('a CloudEvent', () => {
     expect(read.body).toMatchObject({ key: 'Euro €', expiresAt: '2026-02-01T00:00:00.000Z', payload: 1 });
   });
 
+  /** Bytes of a header as a client sends them that does not know of Latin-1. */
+  const raw = (text: string) => Buffer.from(text).toString('latin1');
+
+  it.each([
+    ['Zo\u00eb', raw('Zo\u00eb')],
+    ['Zo\u00eb 語', raw('Zo\u00eb%20語')],
+    ['a"b\\c', '"a\\"b\\\\c"'],
+    ['50%', '50%'],
+    ['50% & 5%2', '50%25 & 5%252'],
+    ['100%zz €', '100%zz %E2%82%AC'],
+    ['"', '"'],
+  ])('is kept as %j where its header is %j', async (subject, header) => {
+    next += 1;
+    const headers = { ...BINARY, 'ce-id': `h-${next}`, 'ce-subject': header };
+    expect((await post('1', headers)).status).toBe(202);
+    expect(await stored(`h-${next}`)).toMatchObject({ key: subject, headers: { subject } });
+  });
+
   it('has the trace of its own before that of the request', async () => {
     const request = { traceparent: TRACE.replace('b7', 'd9') };
     await post('1', { ...BINARY, ...request, 'ce-id': 't-1' });
