@@ -41,7 +41,7 @@ function message(id: string, payload: string, sequence?: number, producer = 'p')
     occurredAt: undefined,
     dueAt: undefined,
     expiresAt: undefined,
-    producer: sequence === undefined ? undefined : { id: producer, sequence },
+    producer: sequence === undefined ? undefined : { caller: 'a', id: producer, sequence },
   };
 }
 
@@ -81,5 +81,12 @@ describe('single messages in one commit', () => {
     expect(outcomes[2]).toEqual({ kind: 'accepted', id: 'c-3', status: 'pending', gap: { from: 2, to: 2 } });
     const [late] = await accept.singles([message('c-2', '1', 2, 'c')]);
     expect(late).toMatchObject({ kind: 'accepted', gapFilled: true });
+  });
+
+  it('tell a gap before one whose id was known already', async () => {
+    await accept.singles([message('d-1', '1', 1, 'd'), message('d-4', '1')]);
+    const gap = { from: 2, to: 3 };
+    expect(await accept.singles([message('d-4', '1', 4, 'd')])).toMatchObject([{ kind: 'duplicate', gap }]);
+    expect(await accept.singles([message('d-2', '1', 2, 'd')])).toMatchObject([{ gapFilled: true }]);
   });
 });

@@ -1,8 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.ts';
 import { type Compared, IngestStore, identity, type ProducerName } from './ingest-store.ts';
-import type { NewMessage } from './new-message.ts';
+import { type NewMessage, sourceOfCaller } from './new-message.ts';
 import { judge, type Range, type Verdict } from './producer-sequence.ts';
+
+export type Refusal =
+  | { readonly kind: 'conflict'; readonly id: string }
+  | { readonly kind: 'too-many-gaps'; readonly id: string };
 
 /** What became of one posted message. */
 export type Outcome =
@@ -18,9 +22,10 @@ export type Outcome =
       readonly id: string;
       readonly status: string;
       readonly knownBy: 'id' | 'sequence';
+      readonly gap?: Range;
+      readonly gapFilled?: true;
     }
-  | { readonly kind: 'conflict'; readonly id: string }
-  | { readonly kind: 'too-many-gaps'; readonly id: string };
+  | Refusal;
 
 /** Undoes a transaction; carries what was found. */
 class Refused extends Error {
@@ -140,16 +145,17 @@ export class Accept {
   }
 }
 
-function producerOf({ source, producer }: NewMessage): ProducerName {
-  return { source, id: producer!.id };
+function producerOf({ producer }: NewMessage): ProducerName {
+  return { source: sourceOfCaller(producer!.caller), id: producer!.id };
 }
 
 function isNew(verdict: Verdict | undefined): boolean {
   return verdict?.kind !== 'seen' && verdict?.kind !== 'too-many-gaps';
 }
 
+/** Also of one whose id was known: its number is used, and a gap before it is told now or never. */
 function noted(outcome: Outcome, verdict: Verdict | undefined): Outcome {
-  if (outcome.kind !== 'accepted') return outcome;
+  if (isRefusal(outcome)) return outcome;
   if (verdict?.kind === 'jump') return { ...outcome, gap: verdict.gap };
   return verdict?.kind === 'filler' ? { ...outcome, gapFilled: true } : outcome;
 }
@@ -168,6 +174,6 @@ function usedUpItsNumber(outcome: Outcome, { producer }: NewMessage): boolean {
   return outcome.kind === 'conflict' && producer !== undefined;
 }
 
-export function isRefusal(outcome: Outcome): boolean {
+export function isRefusal(outcome: Outcome): outcome is Refusal {
   return outcome.kind === 'conflict' || outcome.kind === 'too-many-gaps';
 }

@@ -17,7 +17,7 @@ import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
 import { timeParameter } from '../http/time.ts';
 import { FanOut } from '../outbox/fan-out.ts';
-import { isRefusal, type Outcome } from './accept.ts';
+import { isRefusal, type Outcome, type Refusal } from './accept.ts';
 import { HoldsStore } from './holds/holds-store.ts';
 import { explain } from './holds/why.ts';
 import { Ingest } from './ingest.ts';
@@ -51,7 +51,12 @@ export class MessagesController {
     required: false,
     description: 'Stands in for a missing id; up to 200 characters of UTF-8, in a batch 196.',
   })
-  @ApiHeader({ name: 'Producer-Id', required: false, description: 'Up to 200 characters of UTF-8.' })
+  @ApiHeader({
+    name: 'Producer-Id',
+    required: false,
+    description:
+      'Up to 200 characters of UTF-8; the numbers of one api key and id are one sequence, whatever the source.',
+  })
   @ApiHeader({ name: 'Producer-Sequence', required: false, description: 'Counts up by one per message.' })
   @ApiBody({ schema: { oneOf: [MESSAGE, CLOUD_EVENT] } })
   @ApiResponse({ status: 202, description: 'Stored.', schema: ACCEPTED })
@@ -176,11 +181,15 @@ function answerBatch(outcomes: readonly Outcome[], reply: FastifyReply): void {
 }
 
 function answerOf(outcome: Outcome) {
-  if (outcome.kind === 'accepted') {
-    const { id, status, gap, gapFilled } = outcome;
-    return { id, status, ...(gap ? { gap } : {}), ...(gapFilled ? { gapFilled } : {}) };
-  }
-  return { id: outcome.id, status: (outcome as { status: string }).status, duplicate: true };
+  // What was refused has been thrown.
+  const { kind, id, status, gap, gapFilled } = outcome as Exclude<Outcome, Refusal>;
+  return {
+    id,
+    status,
+    ...(kind === 'duplicate' ? { duplicate: true } : {}),
+    ...(gap ? { gap } : {}),
+    ...(gapFilled ? { gapFilled } : {}),
+  };
 }
 
 function refuseConflicts(outcomes: readonly Outcome[], { batch, pointer }: Posted): void {

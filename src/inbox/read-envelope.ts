@@ -17,7 +17,7 @@ export function readEnvelope(
     source: sourceOfCaller(caller),
     idempotencyKey: checkedHeader(headers, 'Idempotency-Key', LONGEST_KEY[holds], faults),
     traceparent: traceparentOf(headers),
-    producer: producerOf(headers, faults),
+    producer: producerOf(headers, caller, faults),
   };
 }
 
@@ -46,7 +46,11 @@ function traceparentOf(headers: IncomingHttpHeaders): string | undefined {
     : undefined;
 }
 
-function producerOf(headers: IncomingHttpHeaders, faults: Faults): ProducerSequence | undefined {
+function producerOf(
+  headers: IncomingHttpHeaders,
+  caller: string,
+  faults: Faults,
+): ProducerSequence | undefined {
   const [given, counted] = [headers['producer-id'] !== undefined, headers['producer-sequence'] !== undefined];
   if (!given && !counted) return undefined;
   if (!given) return faults.add('', 'the header Producer-Id is required with Producer-Sequence');
@@ -58,5 +62,5 @@ function producerOf(headers: IncomingHttpHeaders, faults: Faults): ProducerSeque
   if (!Number.isSafeInteger(number + LARGEST_BATCH)) {
     return faults.add('', 'the header Producer-Sequence must be a whole number, 0 or more');
   }
-  return { id, sequence: number };
+  return { caller, id, sequence: number };
 }

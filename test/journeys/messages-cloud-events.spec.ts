@@ -218,6 +218,30 @@ describe('a CloudEvent', () => {
     expect(await stored(`h-${next}`)).toMatchObject({ key: subject, headers: { subject } });
   });
 
+  it('B4 has the numbers of the api key and Producer-Id it comes with, whatever its source', async () => {
+    const send = async (sequence: number, source: string, key = ADMIN_KEY) => {
+      next += 1;
+      const producer = { 'producer-id': 'p', 'producer-sequence': String(sequence) };
+      const headers = { ...BINARY, ...producer, 'ce-source': source, 'ce-id': `n-${next}` };
+      const { status, body } = await replica.call('POST', '/v1/messages', { body: '1', headers, key });
+      const { id, status: _, ...rest } = body;
+      return [status, rest];
+    };
+    expect(await send(1, '/a')).toEqual([202, {}]);
+    expect(await send(2, '/b')).toEqual([202, {}]);
+    expect(await send(4, '/a')).toEqual([202, { gap: { from: 3, to: 3 } }]);
+    expect(await send(3, '/b')).toEqual([202, { gapFilled: true }]);
+    expect(await send(2, '/a')).toEqual([200, { duplicate: true }]);
+    for (const number of [1, 2]) expect(await send(number, '/a', PRODUCE_KEY)).toEqual([202, {}]);
+    const rows = await database.query(
+      `SELECT producer, array_agg(sequence::int ORDER BY sequence) AS numbers FROM inbox WHERE producer IS NOT NULL GROUP BY 1 ORDER BY 1`,
+    );
+    expect(rows).toEqual([
+      { producer: 'admin/p', numbers: [1, 2, 3, 4] },
+      { producer: 'produce/p', numbers: [1, 2] },
+    ]);
+  });
+
   it('has the trace of its own before that of the request', async () => {
     const request = { traceparent: TRACE.replace('b7', 'd9') };
     await post('1', { ...BINARY, ...request, 'ce-id': 't-1' });
