@@ -76,6 +76,13 @@ export const SETTINGS = {
     default: '16MiB',
     about: 'Largest body of a batch of messages.',
   }),
+  BODIES_LIMIT: bytes({
+    min: '1MiB',
+    max: '4GiB',
+    default: '128MiB',
+    about:
+      'Most bytes of request bodies in memory at a time, over all requests that are not answered yet; beyond, requests are answered 503. One alone may be larger.',
+  }),
   DRAIN_GRACE: duration({
     min: '0s',
     max: '5m',
@@ -114,6 +121,12 @@ export const SETTINGS = {
     max: '4GiB',
     default: '128MiB',
     about: 'Most payload that waits in memory for its commit.',
+  }),
+  INGEST_WAIT: duration({
+    min: '100ms',
+    max: '2m',
+    default: '10s',
+    about: 'A post that waits longer than this for its turn to be stored is answered 503, and not stored.',
   }),
   API_KEY_RATE_LIMIT: integer({
     min: 0,

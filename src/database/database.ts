@@ -3,7 +3,7 @@ import pg from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { beginStatement, connectionOptions } from './connection.ts';
-import { codeOf } from './faults.ts';
+import { codeOf, isGoneSilent } from './faults.ts';
 import { keptName } from './kept.ts';
 import { PatientPool } from './patient-pool.ts';
 import { Transaction } from './transaction.ts';
@@ -16,7 +16,7 @@ import { Transaction } from './transaction.ts';
  * as it is in this transaction. One that stays keeps the plan it got on an empty table, and does not survive PgBouncer.
  */
 export class Database {
-  readonly pool: pg.Pool;
+  readonly pool: PatientPool;
   private readonly begin: string;
   private readonly mayName: boolean;
 
@@ -62,6 +62,7 @@ export class Database {
     } catch (error) {
       tx.end();
       await rollBack(client, tx, error);
+      this.heed(error);
       throw error;
     }
   }
@@ -82,6 +83,7 @@ export class Database {
     } catch (error) {
       tx.end();
       await rollBack(client, tx, error);
+      this.heed(error);
       throw error;
     }
   }
@@ -111,10 +113,20 @@ export class Database {
   }
 
   /** The pool gives up a connection on which it failed. */
-  private send(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
+  private async send(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
     const values = parameters as unknown[];
     const name = this.mayName ? keptName(sql) : undefined;
-    return name ? this.pool.query({ name, text: sql, values }) : this.pool.query(sql, values);
+    try {
+      return await (name ? this.pool.query({ name, text: sql, values }) : this.pool.query(sql, values));
+    } catch (error) {
+      this.heed(error);
+      throw error;
+    }
+  }
+
+  /** Where one connection has gone silent, those that idle have, too: each would be waited for as long. */
+  private heed(error: unknown): void {
+    if (isGoneSilent(error)) this.pool.dropIdle().catch(() => undefined);
   }
 }
 

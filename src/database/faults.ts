@@ -45,6 +45,11 @@ function saysAway(error: unknown): boolean {
   return error instanceof Error && CONNECTION_MESSAGES.test(error.message);
 }
 
+/** The connection led nowhere, and nobody said so: the statement was given up. */
+export function isGoneSilent(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Query read timeout';
+}
+
 /**
  * The server says itself that it can do nothing now, for anybody. Of a connection that just broke it cannot be told
  * whether what was sent on it broke it.

@@ -23,6 +23,14 @@ export class PatientPool extends pg.Pool {
     });
   }
 
+  /** Gives up the connections that nobody uses. */
+  async dropIdle(): Promise<void> {
+    for (let left = this.idleCount; left > 0 && this.idleCount > 0; left--) {
+      const client = await this.connect();
+      client.release(true);
+    }
+  }
+
   override end(): Promise<void>;
   override end(callback: (error?: Error) => void): void;
   override end(callback?: (error?: Error) => void): Promise<void> | void {

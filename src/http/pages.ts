@@ -34,17 +34,21 @@ export function pageRequest<Cursor>(
   };
 }
 
-/** `rows` holds up to limit + 1: the one too many tells that there is more. */
+/**
+ * `rows` holds up to limit + 1: the one too many tells that there is more. `edge`: the cursor of a page that has not looked
+ * at everything and found less.
+ */
 export function pageOf<Row, Item>(
   rows: readonly Row[],
   limit: number,
   cursorOfRow: (row: Row) => unknown,
   itemOf: (row: Row) => Item,
+  edge?: unknown,
 ): Page<Item> {
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
-  const next = rows.length > limit && last !== undefined ? encode(cursorOfRow(last)) : null;
-  return { items: shown.map(itemOf), next };
+  const next = rows.length > limit && last !== undefined ? cursorOfRow(last) : edge;
+  return { items: shown.map(itemOf), next: next === undefined ? null : encode(next) };
 }
 
 function limitOf(text: string | undefined): number {

@@ -6,6 +6,7 @@ import { isLoopback, type Settings } from '../config/settings.ts';
 import { codeOf } from '../database/faults.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { type Access, bearerToken, type Caller, permits, unauthenticated } from './access.ts';
+import { BodiesInFlight } from './bodies-in-flight.ts';
 import { readBodies } from './body.ts';
 import type { Called, HttpMetrics } from './http-metrics.ts';
 import { isFaultOfOurs, problemOf } from './problem-of.ts';
@@ -34,6 +35,7 @@ export class Server {
   readonly routes: RouteTable;
   private gatekeeper: Gatekeeper | undefined;
   private metrics: HttpMetrics | undefined;
+  private readonly bodies: BodiesInFlight;
   private readonly connections = new Set<Socket>();
   private parting = false;
   private stopping = false;
@@ -43,6 +45,7 @@ export class Server {
     private readonly log: Log,
   ) {
     this.routes = new RouteTable(settings.batchBodyLimit);
+    this.bodies = new BodiesInFlight(settings.bodiesLimit);
     this.adapter = new FastifyAdapter({
       bodyLimit: settings.bodyLimit,
       requestTimeout: settings.requestTimeout,
@@ -110,6 +113,9 @@ export class Server {
     readBodies(fastify);
     fastify.decorateRequest('caller');
     fastify.addHook('onRequest', (request, reply) => this.admit(request, reply));
+    fastify.addHook('preParsing', async (request, reply, payload) => {
+      if (request.method !== 'GET' && request.method !== 'HEAD') this.bodies.watch(request, reply, payload);
+    });
     fastify.addHook('onResponse', async (request, reply) => {
       this.metrics?.answered(calledBy(request), reply.statusCode, reply.elapsedTime);
       // One that was asked for before we began to stop was not told to hang up, and would be waited for.

@@ -2,9 +2,13 @@ import { Injectable } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.ts';
 import type { Along } from '../lanes/lane-queue.ts';
 import { type Compared, IngestStore, type Inserted, identity, type ProducerName } from './ingest-store.ts';
-import type { NewMessage } from './new-message.ts';
+import { type NewMessage, sourceOfCaller } from './new-message.ts';
 import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts';
 import { judge, type Range, type Verdict } from './producer-sequence.ts';
+
+export type Refusal =
+  | { readonly kind: 'conflict'; readonly id: string }
+  | { readonly kind: 'too-many-gaps'; readonly id: string };
 
 /** What became of one posted message. */
 export type Outcome =
@@ -22,9 +26,10 @@ export type Outcome =
       readonly id: string;
       readonly status: string;
       readonly knownBy: 'id' | 'sequence';
+      readonly gap?: Range;
+      readonly gapFilled?: true;
     }
-  | { readonly kind: 'conflict'; readonly id: string }
-  | { readonly kind: 'too-many-gaps'; readonly id: string };
+  | Refusal;
 
 /** Undoes a transaction; carries what was found. */
 class Refused extends Error {
@@ -47,20 +52,31 @@ export class Accept {
     const along = only && !only.producer && !only.dueAt ? this.trigger.offer(only.lane) : undefined;
     if (along) return this.lone(only!, along);
     if (!messages.some((message) => message.producer)) return this.insert(messages);
-    const outcomes = await this.batch(messages);
-    if (messages.length === 1 || !outcomes.some(isRefusal)) return outcomes;
-    // A refused message must not use up its number, nor undo its neighbours: each for itself.
-    const alone: Outcome[] = [];
-    for (const message of messages) alone.push(...(await this.batch([message])));
-    return alone;
+    const outcomes = new Map<NewMessage, Outcome>();
+    for (let rest = messages; rest.length > 0; rest = rest.filter((message) => !outcomes.has(message))) {
+      const tried = await this.undoneBy(usedUpItsNumber, rest);
+      const undone = rest.some((message, index) => usedUpItsNumber(tried[index]!, message));
+      // A refused message must not use up its number, nor undo its neighbours: they are stored without it.
+      rest.forEach((message, index) => {
+        if (!undone || isRefusal(tried[index]!)) outcomes.set(message, tried[index]!);
+      });
+    }
+    return messages.map((message) => outcomes.get(message)!);
   }
 
   /** All or nothing: one that is refused undoes them all. */
-  async batch(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+  batch(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+    return this.undoneBy(isRefusal, messages);
+  }
+
+  private async undoneBy(
+    undoes: (outcome: Outcome, message: NewMessage) => boolean,
+    messages: readonly NewMessage[],
+  ): Promise<readonly Outcome[]> {
     try {
       return await this.store.transaction(async (tx) => {
         const outcomes = await this.sequenced(messages, tx);
-        if (outcomes.some(isRefusal)) throw new Refused(outcomes);
+        if (outcomes.some((outcome, index) => undoes(outcome, messages[index]!))) throw new Refused(outcomes);
         return outcomes;
       });
     } catch (error) {
@@ -157,16 +173,17 @@ export class Accept {
   }
 }
 
-function producerOf({ source, producer }: NewMessage): ProducerName {
-  return { source, id: producer!.id };
+function producerOf({ producer }: NewMessage): ProducerName {
+  return { source: sourceOfCaller(producer!.caller), id: producer!.id };
 }
 
 function isNew(verdict: Verdict | undefined): boolean {
   return verdict?.kind !== 'seen' && verdict?.kind !== 'too-many-gaps';
 }
 
+/** Also of one whose id was known: its number is used, and a gap before it is told now or never. */
 function noted(outcome: Outcome, verdict: Verdict | undefined): Outcome {
-  if (outcome.kind !== 'accepted') return outcome;
+  if (isRefusal(outcome)) return outcome;
   if (verdict?.kind === 'jump') return { ...outcome, gap: verdict.gap };
   return verdict?.kind === 'filler' ? { ...outcome, gapFilled: true } : outcome;
 }
@@ -180,6 +197,11 @@ function repeated(message: NewMessage, stored: Compared | undefined): Outcome {
   return { kind: 'duplicate', id: message.id, status: stored?.status ?? 'finished', knownBy: 'id' };
 }
 
-export function isRefusal(outcome: Outcome): boolean {
+/** The number was judged before the id was found to be taken. */
+function usedUpItsNumber(outcome: Outcome, { producer }: NewMessage): boolean {
+  return outcome.kind === 'conflict' && producer !== undefined;
+}
+
+export function isRefusal(outcome: Outcome): outcome is Refusal {
   return outcome.kind === 'conflict' || outcome.kind === 'too-many-gaps';
 }

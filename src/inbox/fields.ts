@@ -1,4 +1,4 @@
-import type { JsonSlice } from '../http/json/exact-json.ts';
+import { decodeUtf8, type JsonSlice } from '../http/json/exact-json.ts';
 import type { FieldFault } from '../http/problems.ts';
 import { NO_TIME, utcOf } from '../http/time.ts';
 
@@ -26,6 +26,11 @@ export class Faults {
   }
 }
 
+/** Node takes every byte of a header for a character. Beyond ASCII they are UTF-8; undefined: they are not. */
+export function headerText(value: string): string | undefined {
+  return /[\u0080-\u00ff]/.test(value) ? decodeUtf8(Buffer.from(value, 'latin1')) : value;
+}
+
 /** A non-empty text without control characters, of at most so many characters. */
 export function checkText(
   text: string,
@@ -37,6 +42,21 @@ export function checkText(
   if (text.length > longest) return faults.add(pointer, `must not be longer than ${longest} characters`);
   if (CONTROL.test(text)) return faults.add(pointer, 'must not hold control characters');
   return text;
+}
+
+/** Also where case does not matter: it does not in the name of a URN. */
+const OWN = /^urn:sluice:/i;
+
+/** A type or a source. Nobody else speaks as the service: its alerts are believed, and a source owns its ids. */
+export function checkName(
+  text: string,
+  longest: number,
+  pointer: string,
+  faults: Faults,
+): string | undefined {
+  if (OWN.test(text))
+    return faults.add(pointer, 'must not begin with urn:sluice: (what the service says itself)');
+  return checkText(text, longest, pointer, faults);
 }
 
 export function checkKey(text: string, pointer: string, faults: Faults): string | undefined {

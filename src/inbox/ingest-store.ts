@@ -10,12 +10,12 @@ import {
   LOCK_PRODUCERS,
   SAVE_PRODUCERS,
 } from './ingest.sql.ts';
-import type { NewMessage } from './new-message.ts';
+import { type NewMessage, sourceOfCaller } from './new-message.ts';
 import { fromMultirange, type ProducerState, toMultirange } from './producer-sequence.ts';
 
 type Statements = Pick<Transaction, 'query' | 'execute'>;
 
-/** A producer is named by its source and its own id. */
+/** A producer is named by the source of its api key and its own id. */
 export interface ProducerName {
   readonly source: string;
   readonly id: string;
@@ -93,10 +93,10 @@ export class IngestStore {
     messages: readonly NewMessage[],
     tx: Transaction,
   ): Promise<Map<number, Stored & { id: string }>> {
-    const wanted = messages.map(({ source, producer }) => ({
-      source,
-      producer: producer!.id,
-      sequence: producer!.sequence,
+    const wanted = messages.map((message) => ({
+      source: message.source,
+      producer: producerIn(message),
+      sequence: message.producer!.sequence,
     }));
     const rows = await tx.query<Stored & { id: string; index: number }>(FIND_SEQUENCES, [
       JSON.stringify(wanted),
@@ -124,8 +124,14 @@ function record(message: NewMessage): string {
   if (occurredAt) text += `,"occurred_at":"${occurredAt}"`;
   if (dueAt) text += `,"due_at":"${dueAt}"`;
   if (expiresAt) text += `,"expires_at":"${expiresAt}"`;
-  if (producer) text += `,"producer":${JSON.stringify(producer.id)},"sequence":${producer.sequence}`;
+  if (producer) text += `,"producer":${JSON.stringify(producerIn(message))},"sequence":${producer.sequence}`;
   return `${text}}`;
+}
+
+/** As rows have it: two keys may post for one source, each with a producer of this id and number. No key's name has a `/`. */
+function producerIn({ source, producer }: NewMessage): string {
+  const { caller, id } = producer!;
+  return source === sourceOfCaller(caller) ? id : `${caller}/${id}`;
 }
 
 /** PostgreSQL reads a string out of the record and writes it anew: `"\u0041"` would be stored as `"A"`. */

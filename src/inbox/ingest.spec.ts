@@ -156,6 +156,38 @@ describe('the waiting room of posts', () => {
     expect(commits.ids()).toEqual(['a b']);
   });
 
+  it('tells those who wait behind it, too, when the database is away', async () => {
+    const { commits, ingest } = start({ INGEST_FLUSH_MESSAGES: '1', INGEST_WAITING_MESSAGES: '3' });
+    const away = Object.assign(new Error('x'), { code: 'ECONNREFUSED' });
+    const posts = ['a', 'b', 'c'].map((id) => ingest.post(single(id)));
+    await turn();
+    commits.all[0]!.end(away);
+    const settled = await Promise.allSettled(posts);
+    expect(settled.map((one) => 'reason' in one && one.reason)).toEqual([away, away, away]);
+    expect(commits.ids()).toEqual(['a']);
+    const more = ['d', 'e', 'f'].map((id) => ingest.post(single(id)));
+    for (const n of [1, 2, 3]) {
+      await turn();
+      commits.all[n]!.end();
+    }
+    expect(await Promise.all(more)).toHaveLength(3);
+  });
+
+  it('turns away who waits too long behind a commit, and stores nothing of theirs', async () => {
+    const { commits, ingest } = start({ INGEST_WAIT: '100ms', INGEST_WAITING_MESSAGES: '2' });
+    const slow = ingest.post(single('a'));
+    await turn();
+    const busy = { problem: 'overloaded', more: { headers: { 'retry-after': '1' } } };
+    for (const id of ['b', 'c']) await expect(ingest.post(single(id))).rejects.toMatchObject(busy);
+    commits.all[0]!.end();
+    expect(await slow).toHaveLength(1);
+    const next = ingest.post(single('d'));
+    await turn();
+    expect(commits.ids()).toEqual(['a', 'd']);
+    commits.all[1]!.end();
+    await next;
+  });
+
   it('tries again what lost a deadlock', async () => {
     const { commits, ingest } = start();
     const posted = ingest.post(batch('a', 'b'));

@@ -1,6 +1,6 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
-import { codeOf } from '../database/faults.ts';
+import { codeOf, isDatabaseAway } from '../database/faults.ts';
 import { problemOf } from '../http/problem-of.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
@@ -16,6 +16,7 @@ const MOST_ATTEMPTS = 5;
 /** A post waiting for its commit. */
 interface Waiting {
   readonly posted: Posted;
+  readonly sinceMs: number;
   readonly settle: (outcomes: readonly Outcome[]) => void;
   readonly fail: (error: unknown) => void;
 }
@@ -48,7 +49,7 @@ export class Ingest implements BeforeApplicationShutdown {
     this.waitingMessages += posted.messages.length;
     this.waitingBytes += posted.bytes;
     const outcomes = new Promise<readonly Outcome[]>((settle, fail) => {
-      this.room.push({ posted, settle, fail });
+      this.room.push({ posted, sinceMs: performance.now(), settle, fail });
     });
     this.writing ??= this.writeAll();
     return outcomes;
@@ -71,11 +72,35 @@ export class Ingest implements BeforeApplicationShutdown {
   private async writeAll(): Promise<void> {
     // Everything that came in the same turn of the event loop goes together.
     await new Promise(setImmediate);
+    const watch = setInterval(() => this.turnAwayTheLate(), this.settings.ingestWait / 4).unref();
     while (this.room.length > 0) {
       const flush = this.nextFlush();
       await this.write(flush);
     }
+    clearInterval(watch);
     this.writing = undefined;
+  }
+
+  /** A commit may take as long as the database lets it; whoever still waits for a turn behind it can go elsewhere. */
+  private turnAwayTheLate(): void {
+    const latest = performance.now() - this.settings.ingestWait;
+    const late = this.room.findIndex(({ sinceMs }) => sinceMs > latest);
+    const busy = new Problem('overloaded', 'Storing takes too long; try again.', retryAfter(1));
+    this.turnAway(late < 0 ? this.room.length : late, busy);
+  }
+
+  /** The first so many of the room. */
+  private turnAway(count: number, error: unknown): void {
+    const gone = this.room.splice(0, count);
+    this.leave(gone);
+    for (const waiting of gone) waiting.fail(error);
+  }
+
+  private leave(gone: readonly Waiting[]): void {
+    for (const { posted } of gone) {
+      this.waitingMessages -= posted.messages.length;
+      this.waitingBytes -= posted.bytes;
+    }
   }
 
   /** A run of single messages up to the limit, or one batch. */
@@ -108,17 +133,18 @@ export class Ingest implements BeforeApplicationShutdown {
       await this.writeApart(flush, error);
     } finally {
       ended();
-      this.waitingMessages -= messages.length;
-      for (const { posted } of flush) this.waitingBytes -= posted.bytes;
+      this.leave(flush);
     }
   }
 
   /**
    * A database that is away, or too busy, is nobody's fault: all are told to come again. (A commit that was cut
-   * may have happened; whoever repeats with the same id gets a duplicate, not a second message.) Anything else
+   * may have happened; whoever repeats with the same id gets a duplicate, not a second message.) Where it is away, those
+   * in the room are told as well: to find that out can take half a minute, for each flush anew. Anything else
    * is one message's fault: each is tried for itself.
    */
   private async writeApart(flush: readonly Waiting[], error: unknown): Promise<void> {
+    if (isDatabaseAway(error)) this.turnAway(this.room.length, error);
     const apart = flush.length > 1 && problemOf(error).status !== 503;
     const event = apart ? 'ingest.flush-split' : 'ingest.flush-failed';
     this.log.warn({ event, posts: flush.length, error }, apart ? 'storing one by one' : 'nothing was stored');

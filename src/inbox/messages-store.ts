@@ -1,6 +1,17 @@
 import { Injectable } from '@nestjs/common';
 import { Reads } from '../database/reads.ts';
-import { FIND_MESSAGES, listMessages } from './messages.sql.ts';
+import { laneOf } from '../lanes/lane-of.ts';
+import {
+  FIND_MESSAGES,
+  listMessages,
+  lookBehindHold,
+  lookBehindHolds,
+  lookDown,
+  lookInHand,
+  lookInLanes,
+  MOST_LOOKED_AT,
+} from './messages.sql.ts';
+import { INBOX_LANES } from './new-message.ts';
 
 export const STATUSES = [
   'pending',
@@ -15,8 +26,18 @@ export const STATUSES = [
 ] as const;
 export type Status = (typeof STATUSES)[number];
 
-const OPEN: readonly Status[] = ['pending', 'scheduled', 'processing', 'held'];
-const LAPSED: readonly Status[] = ['dead', 'expired', 'superseded', 'discarded'];
+/** What a status implies, where an index has those rows by position. */
+const INDEXED: Partial<Record<Status, string>> = {
+  scheduled: `settled_at IS NULL AND waits = 'due'`,
+  dead: 'fingerprint IS NOT NULL',
+  expired: 'lapsed_at IS NOT NULL',
+  superseded: 'lapsed_at IS NOT NULL',
+  discarded: 'lapsed_at IS NOT NULL',
+};
+
+const ALL_LANES = Array.from({ length: INBOX_LANES }, (_, lane) => lane);
+/** Beyond every position. */
+const NO_POSITION = '9223372036854775807';
 
 /** What an operator decided about a dead letter. */
 export interface Ruling {
@@ -62,22 +83,54 @@ export class MessagesStore {
     return this.reads.query(FIND_MESSAGES, [id, source ?? null]);
   }
 
-  list(filter: MessageFilter, beforePosition: number | undefined, limit: number): Promise<MessageRow[]> {
-    const parameters: unknown[] = [limit];
+  /** `edge`: where to go on when all that a page may look at held less than was asked for. */
+  async list(
+    filter: MessageFilter,
+    beforePosition: number | undefined,
+    limit: number,
+  ): Promise<{ rows: MessageRow[]; edge: number | undefined }> {
+    const values: unknown[] = [limit];
+    const value = (one: unknown) => `$${values.push(one)}`;
+    const look = lookFor(filter, value(beforePosition ?? NO_POSITION), limit, value);
     const conditions: string[] = [];
-    const add = (condition: string, value: unknown) => {
-      if (value === undefined) return;
-      parameters.push(value);
-      conditions.push(`${condition} $${parameters.length}`);
-    };
-    add('inbox.status =', filter.status);
-    add('inbox.type =', filter.type);
-    add('inbox.key =', filter.key);
-    add('inbox.received_at >=', filter.since);
-    add('inbox.position <', beforePosition);
-    // Says what the status implies, so that the small partial indexes can serve.
-    if (filter.status && OPEN.includes(filter.status)) conditions.push('inbox.settled_at IS NULL');
-    if (filter.status && LAPSED.includes(filter.status)) conditions.push('inbox.lapsed_at IS NOT NULL');
-    return this.reads.query(listMessages(conditions), parameters);
+    if (filter.status) conditions.push(`inbox.status = ${value(filter.status)}`);
+    if (filter.type !== undefined) conditions.push(`inbox.type = ${value(filter.type)}`);
+    if (filter.key !== undefined) conditions.push(`inbox.key = ${value(filter.key)}`);
+    if (filter.since) conditions.push(`inbox.received_at >= ${value(filter.since)}`);
+    const found = await this.reads.straight<MessageRow & { edge: number | null }>(
+      listMessages(look, conditions),
+      values,
+    );
+    return { rows: found.filter(({ position }) => position !== null), edge: found[0]!.edge ?? undefined };
+  }
+}
+
+/** The shortest way to the rows of a status. Those that wait are few among those that are kept, or all that there are. */
+function lookFor(
+  { status, type, key, since }: MessageFilter,
+  below: string,
+  limit: number,
+  value: (one: unknown) => string,
+): string {
+  const lane = key === undefined ? undefined : laneOf(key, INBOX_LANES);
+  switch (status) {
+    case 'pending': {
+      const lanes = lane === undefined ? ALL_LANES : [lane];
+      const most = Math.max(limit, Math.ceil(MOST_LOOKED_AT / lanes.length));
+      return lookInLanes({ below, lanes: value(lanes), most: value(most) });
+    }
+    case 'processing':
+      return lookInHand({ below });
+    case 'held':
+      return key === undefined
+        ? lookBehindHolds({ below, most: value(limit) })
+        : lookBehindHold({ below, lane: value(lane), key: value(key) });
+    default: {
+      const which = (status && INDEXED[status]) ?? 'true';
+      const ofKey = which === 'true' && key !== undefined ? value(key) : undefined;
+      const all = !status && type === undefined && !since;
+      const most = value(all ? limit : MOST_LOOKED_AT);
+      return lookDown(which, { below, most, key: ofKey, since: since && value(since) });
+    }
   }
 }

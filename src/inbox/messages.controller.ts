@@ -17,7 +17,7 @@ import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
 import { timeParameter } from '../http/time.ts';
 import { FanOut } from '../outbox/fan-out.ts';
-import { isRefusal, type Outcome } from './accept.ts';
+import { isRefusal, type Outcome, type Refusal } from './accept.ts';
 import { HoldsStore } from './holds/holds-store.ts';
 import { explain } from './holds/why.ts';
 import { Ingest } from './ingest.ts';
@@ -49,9 +49,14 @@ export class MessagesController {
   @ApiHeader({
     name: 'Idempotency-Key',
     required: false,
-    description: 'Stands in for a missing id; up to 200 characters, in a batch 196.',
+    description: 'Stands in for a missing id; up to 200 characters of UTF-8, in a batch 196.',
   })
-  @ApiHeader({ name: 'Producer-Id', required: false })
+  @ApiHeader({
+    name: 'Producer-Id',
+    required: false,
+    description:
+      'Up to 200 characters of UTF-8; the numbers of one api key and id are one sequence, whatever the source.',
+  })
   @ApiHeader({ name: 'Producer-Sequence', required: false, description: 'Counts up by one per message.' })
   @ApiBody({ schema: { oneOf: [MESSAGE, CLOUD_EVENT] } })
   @ApiResponse({ status: 202, description: 'Stored.', schema: ACCEPTED })
@@ -119,7 +124,10 @@ export class MessagesController {
 
   @Get()
   @Allow('read')
-  @ApiOperation({ summary: 'Messages, newest first.' })
+  @ApiOperation({
+    summary: 'Messages, newest first.',
+    description: `A page looks at about 20,000 messages: where what is asked for is rare it can be short, or empty, and have a \`next\`. A scheduled message moves to the front when it is due, as if it were posted then: one that does while pages are read is on none of the later ones.`,
+  })
   @ApiQuery({ name: 'status', required: false, enum: STATUSES })
   @ApiQuery({ name: 'type', required: false })
   @ApiQuery({ name: 'key', required: false })
@@ -134,8 +142,8 @@ export class MessagesController {
       key: query.key,
       since: timeParameter('since', query.since),
     };
-    const rows = await this.messages.list(filter, page.after, page.limit + 1);
-    return pageOf(rows, page.limit, (row) => row.position, messageView);
+    const { rows, edge } = await this.messages.list(filter, page.after, page.limit + 1);
+    return pageOf(rows, page.limit, (row) => row.position, messageView, edge);
   }
 
   /** By id; where several sources used it, the caller's own one or the one asked for. */
@@ -176,11 +184,15 @@ function answerBatch(outcomes: readonly Outcome[], reply: FastifyReply): void {
 }
 
 function answerOf(outcome: Outcome) {
-  if (outcome.kind === 'accepted') {
-    const { id, status, gap, gapFilled } = outcome;
-    return { id, status, ...(gap ? { gap } : {}), ...(gapFilled ? { gapFilled } : {}) };
-  }
-  return { id: outcome.id, status: (outcome as { status: string }).status, duplicate: true };
+  // What was refused has been thrown.
+  const { kind, id, status, gap, gapFilled } = outcome as Exclude<Outcome, Refusal>;
+  return {
+    id,
+    status,
+    ...(kind === 'duplicate' ? { duplicate: true } : {}),
+    ...(gap ? { gap } : {}),
+    ...(gapFilled ? { gapFilled } : {}),
+  };
 }
 
 function refuseConflicts(outcomes: readonly Outcome[], { batch, pointer }: Posted): void {

@@ -16,6 +16,7 @@ export const MESSAGE: SchemaObject = {
       type: 'string',
       minLength: 1,
       maxLength: LONGEST_TYPE,
+      description: 'Not `urn:sluice:…`: that is what the service says itself.',
       example: 'urn:ekp:events/candidate-accepted',
     },
     payload: { description: 'Any JSON value.', example: { candidateId: 'c-1' } },
@@ -30,12 +31,13 @@ export const MESSAGE: SchemaObject = {
 
 export const CLOUD_EVENT: SchemaObject = {
   type: 'object',
-  description: 'A CloudEvent 1.0 in structured mode (binary and batch mode are understood too).',
+  description:
+    'A CloudEvent 1.0 in structured mode (binary and batch mode are understood too). In binary mode a `ce-…` header may be quoted and is percent-decoded once; a `%` that begins no escape stands for itself. Bytes beyond ASCII must be UTF-8.',
   required: ['specversion', 'id', 'source', 'type'],
   properties: {
     specversion: { type: 'string', enum: ['1.0'] },
     id: { type: 'string' },
-    source: { type: 'string' },
+    source: { type: 'string', description: 'Not `urn:sluice:…`, and neither is the type.' },
     type: { type: 'string' },
     data: {},
   },

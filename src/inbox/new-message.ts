@@ -15,7 +15,9 @@ export interface NewMessage {
   readonly producer: ProducerSequence | undefined;
 }
 
+/** A producer is named by the api key it posts with and its own id, whatever the source of its messages. */
 export interface ProducerSequence {
+  readonly caller: string;
   readonly id: string;
   readonly sequence: number;
 }

@@ -5,9 +5,11 @@ import {
   checkHeader,
   checkHeaderCount,
   checkKey,
+  checkName,
   checkText,
   checkTime,
   type Faults,
+  headerText,
   LONGEST_ID,
   LONGEST_TYPE,
   MOST_FAULTS,
@@ -35,6 +37,8 @@ const TEXTS = new Set([
 /** As CloudEvents 0.3 named it: how the payload writes data that is not text. */
 const ENCODING = 'datacontentencoding';
 const BASE64 = 'base64';
+
+const QUOTED = /^"(?:[^"\\]|\\.)*"$/;
 
 /** The attributes of a CloudEvent as text, whichever mode it came in. */
 type Attributes = Map<string, string>;
@@ -105,12 +109,16 @@ export function parseBinaryCloudEvent(
   const attributes: Attributes = new Map();
   for (const [name, value] of Object.entries(headers)) {
     if (!name.startsWith('ce-') || typeof value !== 'string') continue;
-    const decoded = percentDecoded(value);
-    if (decoded === undefined) faults.add(`/${name.slice(3)}`, 'is not valid percent-encoding');
+    const decoded = decodedHeader(value);
+    if (decoded === undefined) faults.add(`/${name.slice(3)}`, 'is not UTF-8, percent-encoded or as it is');
     else attributes.set(name.slice(3), decoded);
   }
   const contentType = headers['content-type'] as string | undefined;
-  if (contentType) attributes.set('datacontenttype', contentType);
+  if (contentType) {
+    const text = headerText(contentType);
+    if (text === undefined) faults.add('/datacontenttype', 'is not UTF-8');
+    else attributes.set('datacontenttype', text);
+  }
   const payload = binaryData(body, contentType, attributes);
   return toMessage(attributes, payload, envelope, '', faults);
 }
@@ -143,9 +151,9 @@ function toMessage(
     return value;
   };
   if (take('specversion') !== '1.0') faults.add(`${pointer}/specversion`, 'must be "1.0"');
-  const id = required(take('id'), LONGEST_ID, `${pointer}/id`, faults);
-  const source = required(take('source'), LONGEST_SOURCE, `${pointer}/source`, faults);
-  const type = required(take('type'), LONGEST_TYPE, `${pointer}/type`, faults);
+  const id = required(checkText, take('id'), LONGEST_ID, `${pointer}/id`, faults);
+  const source = required(checkName, take('source'), LONGEST_SOURCE, `${pointer}/source`, faults);
+  const type = required(checkName, take('type'), LONGEST_TYPE, `${pointer}/type`, faults);
   const time = take('time');
   const expiry = take('expirytime');
   const partitionKey = take('partitionkey');
@@ -176,21 +184,24 @@ function extensions(
 }
 
 function required(
+  check: typeof checkText,
   value: string | undefined,
   longest: number,
   pointer: string,
   faults: Faults,
 ): string | undefined {
-  return value === undefined
-    ? faults.add(pointer, 'is required')
-    : checkText(value, longest, pointer, faults);
+  return value === undefined ? faults.add(pointer, 'is required') : check(value, longest, pointer, faults);
 }
 
-function percentDecoded(value: string): string | undefined {
-  const trimmed = value.replace(/^"(.*)"$/, '$1');
-  if (!trimmed.includes('%')) return trimmed;
+/**
+ * As the HTTP binding reads it: out of its quotes first, then percent-decoded once. Senders that do not percent-encode
+ * there are too (the library for JavaScript is one): a `%` that begins no escape stands for itself, and so do bytes.
+ */
+function decodedHeader(value: string): string | undefined {
+  const text = headerText(QUOTED.test(value) ? value.slice(1, -1).replace(/\\(.)/g, '$1') : value);
+  if (text === undefined || !text.includes('%')) return text;
   try {
-    return decodeURIComponent(trimmed);
+    return decodeURIComponent(text.replace(/%(?![\da-f]{2})/gi, '%25'));
   } catch {
     return undefined;
   }

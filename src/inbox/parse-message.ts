@@ -6,6 +6,7 @@ import {
   checkHeader,
   checkHeaderCount,
   checkKey,
+  checkName,
   checkText,
   checkTime,
   Faults,
@@ -130,7 +131,7 @@ function checked(
 }
 
 function checkTypeText(value: string, pointer: string, faults: Faults): string | undefined {
-  return checkText(value, LONGEST_TYPE, pointer, faults);
+  return checkName(value, LONGEST_TYPE, pointer, faults);
 }
 
 function checkIdText(value: string, pointer: string, faults: Faults): string | undefined {

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { checkText, Faults, LARGEST_BATCH, LONGEST_ID } from './fields.ts';
+import { checkText, Faults, headerText, LARGEST_BATCH, LONGEST_ID } from './fields.ts';
 import { type ProducerSequence, sourceOfCaller } from './new-message.ts';
 import type { Envelope } from './parse-message.ts';
 
@@ -15,14 +15,14 @@ export function readEnvelope(
 ): Envelope {
   return {
     source: sourceOfCaller(caller),
-    idempotencyKey: headerText(headers, 'Idempotency-Key', LONGEST_KEY[holds], faults),
+    idempotencyKey: checkedHeader(headers, 'Idempotency-Key', LONGEST_KEY[holds], faults),
     traceparent: traceparentOf(headers),
-    producer: producerOf(headers, faults),
+    producer: producerOf(headers, caller, faults),
   };
 }
 
 /** Headers are not part of the body: their faults point at the whole and say the name. */
-function headerText(
+function checkedHeader(
   headers: IncomingHttpHeaders,
   name: string,
   longest: number,
@@ -30,8 +30,10 @@ function headerText(
 ): string | undefined {
   const value = headers[name.toLowerCase()];
   if (typeof value !== 'string') return undefined;
+  const text = headerText(value);
+  if (text === undefined) return faults.add('', `the header ${name} is not UTF-8`);
   const own = new Faults();
-  const checked = checkText(value, longest, '', own);
+  const checked = checkText(text, longest, '', own);
   for (const { detail } of own.list) faults.add('', `the header ${name} ${detail}`);
   return checked;
 }
@@ -44,17 +46,21 @@ function traceparentOf(headers: IncomingHttpHeaders): string | undefined {
     : undefined;
 }
 
-function producerOf(headers: IncomingHttpHeaders, faults: Faults): ProducerSequence | undefined {
+function producerOf(
+  headers: IncomingHttpHeaders,
+  caller: string,
+  faults: Faults,
+): ProducerSequence | undefined {
   const [given, counted] = [headers['producer-id'] !== undefined, headers['producer-sequence'] !== undefined];
   if (!given && !counted) return undefined;
   if (!given) return faults.add('', 'the header Producer-Id is required with Producer-Sequence');
   if (!counted) return faults.add('', 'the header Producer-Sequence is required with Producer-Id');
-  const id = headerText(headers, 'Producer-Id', LONGEST_ID, faults);
-  const sequence = headerText(headers, 'Producer-Sequence', 16, faults);
+  const id = checkedHeader(headers, 'Producer-Id', LONGEST_ID, faults);
+  const sequence = checkedHeader(headers, 'Producer-Sequence', 16, faults);
   if (id === undefined || sequence === undefined) return undefined;
   const number = /^\d+$/.test(sequence) ? Number(sequence) : Number.NaN;
   if (!Number.isSafeInteger(number + LARGEST_BATCH)) {
     return faults.add('', 'the header Producer-Sequence must be a whole number, 0 or more');
   }
-  return { id, sequence: number };
+  return { caller, id, sequence: number };
 }

@@ -178,7 +178,7 @@ function nth(envelope: Envelope, index: number): Envelope {
   return {
     ...envelope,
     idempotencyKey: idempotencyKey === undefined ? undefined : `${idempotencyKey}/${index}`,
-    producer: producer && { id: producer.id, sequence: producer.sequence + index },
+    producer: producer && { ...producer, sequence: producer.sequence + index },
   };
 }
 

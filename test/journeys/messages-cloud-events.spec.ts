@@ -200,6 +200,48 @@ describe('a CloudEvent', () => {
     expect(read.body).toMatchObject({ key: 'Euro €', expiresAt: '2026-02-01T00:00:00.000Z', payload: 1 });
   });
 
+  /** Bytes of a header as a client sends them that does not know of Latin-1. */
+  const raw = (text: string) => Buffer.from(text).toString('latin1');
+
+  it.each([
+    ['Zo\u00eb', raw('Zo\u00eb')],
+    ['Zo\u00eb 語', raw('Zo\u00eb%20語')],
+    ['a"b\\c', '"a\\"b\\\\c"'],
+    ['50%', '50%'],
+    ['50% & 5%2', '50%25 & 5%252'],
+    ['100%zz €', '100%zz %E2%82%AC'],
+    ['"', '"'],
+  ])('is kept as %j where its header is %j', async (subject, header) => {
+    next += 1;
+    const headers = { ...BINARY, 'ce-id': `h-${next}`, 'ce-subject': header };
+    expect((await post('1', headers)).status).toBe(202);
+    expect(await stored(`h-${next}`)).toMatchObject({ key: subject, headers: { subject } });
+  });
+
+  it('B4 has the numbers of the api key and Producer-Id it comes with, whatever its source', async () => {
+    const send = async (sequence: number, source: string, key = ADMIN_KEY) => {
+      next += 1;
+      const producer = { 'producer-id': 'p', 'producer-sequence': String(sequence) };
+      const headers = { ...BINARY, ...producer, 'ce-source': source, 'ce-id': `n-${next}` };
+      const { status, body } = await replica.call('POST', '/v1/messages', { body: '1', headers, key });
+      const { id, status: _, ...rest } = body;
+      return [status, rest];
+    };
+    expect(await send(1, '/a')).toEqual([202, {}]);
+    expect(await send(2, '/b')).toEqual([202, {}]);
+    expect(await send(4, '/a')).toEqual([202, { gap: { from: 3, to: 3 } }]);
+    expect(await send(3, '/b')).toEqual([202, { gapFilled: true }]);
+    expect(await send(2, '/a')).toEqual([200, { duplicate: true }]);
+    for (const number of [1, 2]) expect(await send(number, '/a', PRODUCE_KEY)).toEqual([202, {}]);
+    const rows = await database.query(
+      `SELECT producer, array_agg(sequence::int ORDER BY sequence) AS numbers FROM inbox WHERE producer IS NOT NULL GROUP BY 1 ORDER BY 1`,
+    );
+    expect(rows).toEqual([
+      { producer: 'admin/p', numbers: [1, 2, 3, 4] },
+      { producer: 'produce/p', numbers: [1, 2] },
+    ]);
+  });
+
   it('has the trace of its own before that of the request', async () => {
     const request = { traceparent: TRACE.replace('b7', 'd9') };
     await post('1', { ...BINARY, ...request, 'ce-id': 't-1' });

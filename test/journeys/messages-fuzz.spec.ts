@@ -121,6 +121,18 @@ const oddHeaders = fc.record(
 );
 
 const JSON_TYPE = { 'content-type': 'application/json' };
+const EVENT_TYPE = { 'content-type': 'application/cloudevents+json' };
+const EVENTS_TYPE = { 'content-type': 'application/cloudevents-batch+json' };
+
+/** A binary event as the standard has it written, its attributes percent-encoded. */
+const binary = fc
+  .tuple(jsonText, text, text, fc.constantFrom('', ' ', '\n'))
+  .map(([data, id, source, space]) => {
+    const attributes = { 'ce-id': encodeURIComponent(id), 'ce-source': encodeURIComponent(source) };
+    const headers = { 'ce-specversion': '1.0', 'ce-type': 't', ...attributes, ...JSON_TYPE };
+    return toOne(`${space}${data}${space}`, headers);
+  });
+
 const toOne = (body: Buffer | string, headers: Record<string, string> = JSON_TYPE): Post => {
   return { path: '/v1/messages', headers, body: Buffer.from(body) };
 };
@@ -135,16 +147,13 @@ const post: fc.Arbitrary<Post> = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc
-      .oneof(event.map(Buffer.from), scarred(event))
-      .map((body) => toOne(body, { 'content-type': 'application/cloudevents+json' })),
+    arbitrary: fc.oneof(event.map(Buffer.from), scarred(event)).map((body) => toOne(body, EVENT_TYPE)),
   },
   {
     weight: 1,
-    arbitrary: fc
-      .array(event, { maxLength: 3 })
-      .map((events) => toOne(`[${events}]`, { 'content-type': 'application/cloudevents-batch+json' })),
+    arbitrary: fc.array(event, { maxLength: 3 }).map((events) => toOne(`[${events}]`, EVENTS_TYPE)),
   },
+  { weight: 2, arbitrary: binary },
   {
     weight: 3,
     arbitrary: fc
@@ -156,19 +165,20 @@ const post: fc.Arbitrary<Post> = fc.oneof(
 describe('whatever is posted', () => {
   it('is answered with a declared code, never a 5xx, and kept to the letter if it is taken', async () => {
     let sent = 0;
-    let kept = 0;
+    const kept = { one: 0, batch: 0, event: 0, events: 0, binary: 0 };
     const posts = fc.array(post, { minLength: PER_RUN, maxLength: PER_RUN });
     await fc.assert(
       fc.asyncProperty(posts, async (all) => {
         const answers = await Promise.all(all.map(send));
         sent += all.length;
         for (const [index, answer] of answers.entries()) expectDeclared(answer, all[index]!);
-        kept += await expectKept(all, answers);
+        for (const form of await expectKept(all, answers)) kept[form] += 1;
       }),
       { seed: 20_260_104, numRuns: 150, interruptAfterTimeLimit: 110_000, markInterruptAsFailure: true },
     );
     expect(sent).toBeGreaterThanOrEqual(10_000);
-    expect(kept).toBeGreaterThan(2_000);
+    expect(kept.one).toBeGreaterThan(2_000);
+    expect(Math.min(...Object.values(kept))).toBeGreaterThan(50);
     expect(replica.lines).toEqual([]);
   }, 120_000);
 });
@@ -195,24 +205,64 @@ function expectDeclared({ status, type, text: body }: Taken, { path, headers, bo
   }
 }
 
-/** Of messages in the native format: the stored text is the text that was sent. How many there were. */
-async function expectKept(posts: readonly Post[], answers: readonly Taken[]): Promise<number> {
-  const taken = posts.flatMap(({ path, headers, body }, index) => {
-    const plain = path === '/v1/messages' && headers === JSON_TYPE && answers[index]!.status === 202;
-    return plain ? [{ sent: body.toString(), id: JSON.parse(answers[index]!.text).id as string }] : [];
+type Form = 'one' | 'batch' | 'event' | 'events' | 'binary';
+
+/** One that was stored, and what was sent as its payload. */
+interface Kept {
+  readonly form: Form;
+  readonly id: string;
+  readonly source: string;
+  readonly sent: string;
+  /** Undefined: the event has no data. */
+  readonly payload: unknown;
+}
+
+const OWN = 'urn:sluice:api-keys/admin';
+
+function formOf({ path, headers }: Post): Form | undefined {
+  if (path !== '/v1/messages') return 'batch';
+  if (headers === JSON_TYPE) return 'one';
+  if (headers === EVENT_TYPE) return 'event';
+  if (headers === EVENTS_TYPE) return 'events';
+  return headers['ce-type'] === 't' && headers['ce-time'] === undefined ? 'binary' : undefined;
+}
+
+function keptOf(post: Post, { status, text: answer }: Taken): Kept[] {
+  const form = formOf(post);
+  if (status !== 202 || !form) return [];
+  const sent = post.body.toString();
+  const body = JSON.parse(sent);
+  const answered = JSON.parse(answer);
+  const [items, answers] = {
+    one: () => [[body], [answered]],
+    batch: () => [body.messages, answered.messages],
+    event: () => [[body], [answered]],
+    events: () => [body, answered.messages],
+    binary: () => [[{ source: decodeURIComponent(post.headers['ce-source']!), data: body }], [answered]],
+  }[form]() as [Record<string, unknown>[], { id: string; duplicate?: true }[]];
+  return items.flatMap((item, index) => {
+    const { id, duplicate } = answers[index]!;
+    const payload = form === 'one' || form === 'batch' ? item.payload : (item.data ?? item.data_base64);
+    return duplicate ? [] : [{ form, id, source: (item.source ?? OWN) as string, sent, payload }];
   });
-  const rows = await database.query<{ id: string; payload: string }>(
-    `SELECT id, payload::text AS payload FROM inbox WHERE id = ANY ($1) AND source = 'urn:sluice:api-keys/admin'`,
+}
+
+/** The stored text is the text that was sent, in whichever form. How many there were of each. */
+async function expectKept(posts: readonly Post[], answers: readonly Taken[]): Promise<Form[]> {
+  const taken = posts.flatMap((one, index) => keptOf(one, answers[index]!));
+  const rows = await database.query<{ id: string; source: string; payload: string }>(
+    'SELECT id, source, payload::text AS payload FROM inbox WHERE id = ANY ($1)',
     [taken.map(({ id }) => id)],
   );
-  const stored = new Map(rows.map((row) => [row.id, row.payload]));
-  for (const { id, sent } of taken) {
-    const payload = stored.get(id)!;
-    expect(sent).toContain(payload);
-    expect(canonical(JSON.parse(payload))).toBe(canonical(JSON.parse(sent).payload));
+  const stored = new Map(rows.map(({ id, source, payload }) => [`${source}\n${id}`, payload]));
+  for (const { id, source, sent, payload } of taken) {
+    const kept = stored.get(`${source}\n${id}`)!;
+    if (payload !== undefined) expect(sent).toContain(kept);
+    expect(canonical(JSON.parse(kept))).toBe(canonical(payload ?? null));
   }
-  if (taken[0]) await expectRead(taken[0].id, stored.get(taken[0].id)!);
-  return taken.length;
+  const own = taken.find(({ source }) => source === OWN);
+  if (own) await expectRead(own.id, stored.get(`${OWN}\n${own.id}`)!);
+  return taken.map(({ form }) => form);
 }
 
 async function expectRead(id: string, payload: string): Promise<void> {

@@ -61,6 +61,12 @@ describe('POST /v1/messages', () => {
     expect(await database.query(`SELECT 1 FROM inbox WHERE id = 'twice'`)).toHaveLength(1);
   });
 
+  it('takes headers for UTF-8, as clients send it', async () => {
+    const headers = { 'idempotency-key': Buffer.from('Zo\u00eb').toString('latin1') };
+    const answer = await post({ type: 't', payload: 1 }, headers);
+    expect([answer.status, answer.body.id]).toEqual([202, 'Zo\u00eb']);
+  });
+
   it('B4 follows a producer by its numbers', async () => {
     const send = async (sequence: number) => {
       const answer = await post(
