@@ -11,6 +11,7 @@ import { KeptHolds1763251200031 } from '../migrations/1763251200031-kept-holds.t
 import { ItemsInOrder1763251200032 } from '../migrations/1763251200032-items-in-order.ts';
 import { GatesSetAt1763251200033 } from '../migrations/1763251200033-gates-set-at.ts';
 import { ListenerRevision1763251200034 } from '../migrations/1763251200034-listener-revision.ts';
+import { RulingsByQueue1763251200040 } from '../migrations/1763251200040-rulings-by-queue.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -31,6 +32,7 @@ const ENGINE: SchemaPart = {
     ItemsInOrder1763251200032,
     GatesSetAt1763251200033,
     ListenerRevision1763251200034,
+    RulingsByQueue1763251200040,
   ],
 };
 
