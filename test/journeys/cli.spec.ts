@@ -239,19 +239,23 @@ describe('sluice status', () => {
     const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
     const live = start(['status', '--every', '0.1', '--json'], { SLUICE_URL: url });
     const last = () => parsed(live.output().trimEnd().split('\n').at(-1)!) as Record<string, unknown>;
-    await until(() => live.output() !== '' && last().ready === true);
-    for (const [outage, told] of [
-      ['none', /^cannot reach Sluice/],
-      [503, /was answered 503/],
-    ] as const) {
-      answers = outage;
-      await until(() => told.test(String(last().error)));
-      answers = 'all';
-      await until(() => last().ready === true);
+    try {
+      await until(() => live.output() !== '' && last().ready === true);
+      for (const [outage, told] of [
+        ['none', /^cannot reach Sluice/],
+        [503, /was answered 503/],
+      ] as const) {
+        answers = outage;
+        await until(() => told.test(String(last().error)));
+        answers = 'all';
+        await until(() => last().ready === true);
+      }
+      live.child.kill('SIGINT');
+      expect((await live.ended).code).toBe(0);
+    } finally {
+      live.child.kill('SIGKILL');
+      front.close();
     }
-    live.child.kill('SIGINT');
-    expect((await live.ended).code).toBe(0);
-    front.close();
   });
 
   onTerminal('takes the place of what it showed before, on a terminal', async () => {
