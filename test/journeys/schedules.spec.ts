@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Schedules } from '../../src/upkeep/schedules/schedules.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
@@ -105,6 +106,29 @@ describe('schedules', () => {
     expect((await ticksOf('missed-one')).length).toBeLessThanOrEqual(2);
     expect((await ticksOf('missed-skip')).length).toBeLessThanOrEqual(1);
     expect(replicas.some(({ lines }) => lines.some((line) => line.includes('schedule.missed')))).toBe(true);
+  });
+
+  it('lose no tick to a replica that does not know their time zone, and none of them waits for it', async () => {
+    await put('martian', { cron: '0 * * * *', onMissed: 'all' });
+    await database.query(`UPDATE schedule SET timezone = 'Mars/Base' WHERE name = 'martian'`);
+    await setNext('martian', '5 hours');
+    const told = () => replicas.map(({ lines }) => lines.filter((line) => line.includes('schedule.invalid')));
+    await until(() => told().every((lines) => lines.length > 0));
+    await put('earthly');
+    await until(async () => (await ticksOf('earthly')).length >= 3);
+    await call('DELETE', '/v1/schedules/earthly');
+    expect(await ticksOf('martian')).toEqual([]);
+    // Nobody asks again and again.
+    expect(
+      told()
+        .slice(1)
+        .map((lines) => lines.length),
+    ).toEqual([1, 1]);
+
+    await database.query(`UPDATE schedule SET timezone = 'UTC' WHERE name = 'martian'`);
+    replicas[0]!.app.nest.get(Schedules).wake();
+    await until(async () => (await ticksOf('martian')).length >= 5);
+    await call('DELETE', '/v1/schedules/martian');
   });
 
   it('never post a tick twice, even when a backup brings an old time back', async () => {
