@@ -183,6 +183,11 @@ describe('dead letters of the inbox', () => {
       error: expect.stringContaining('cannot apply'),
       ruling: { kind: 'discard', by: 'admin', reason: 'typo', at: expect.any(String) },
     });
+    expect((await audit('dead-letters.discard'))[0]).toMatchObject({
+      by: 'admin',
+      target: 'discarded-bad',
+      reason: 'typo',
+    });
     const found = await call('GET', '/v1/messages?status=discarded&key=discarded');
     expect(found.body.items).toHaveLength(1);
     expect((await call('GET', '/v1/messages/discarded-bad/why')).body.waitsFor).toEqual({ kind: 'nothing' });
@@ -601,6 +606,7 @@ describe('the audit log', () => {
     await call('POST', '/v1/listeners/audited/pause');
     await call('POST', '/v1/listeners/audited/resume');
     await call('POST', '/v1/listeners/audited/rotate-secret');
+    expect((await call('POST', '/v1/listeners/audited/test')).body.delivered).toBe(true);
     await call('POST', '/v1/listeners/audited/replay', { since });
     await call('DELETE', '/v1/listeners/audited');
     const key = (await call('POST', '/v1/api-keys', { name: 'watcher', scopes: ['read'] })).body;
@@ -615,6 +621,7 @@ describe('the audit log', () => {
       ['api-key.create', `watcher (${key.id}): read`],
       ['listener.delete', 'audited'],
       ['listener.replay', 'audited'],
+      ['listener.test', 'audited'],
       ['listener.rotate-secret', 'audited'],
       ['listener.resume', 'audited'],
       ['listener.pause', 'audited'],
@@ -636,7 +643,7 @@ describe('the audit log', () => {
     expect(ofListeners.items).toHaveLength(2);
     const rest = (await call('GET', `/v1/audit?action=listener.*&since=${since}&cursor=${ofListeners.next}`))
       .body;
-    expect(rest.items).toHaveLength(4);
+    expect(rest.items).toHaveLength(5);
     expect((await call('GET', '/v1/audit?action=nonsense')).status).toBe(422);
     expect((await call('GET', '/v1/audit?since=nonsense')).status).toBe(422);
     expect(JSON.stringify(items)).not.toContain(key.key);
