@@ -71,10 +71,18 @@ export class Listeners {
     return this.now.deleted;
   }
 
-  /** By the engine. False: it was not active any more, so somebody else has told already. */
-  async disable(name: string, reason: string): Promise<boolean> {
+  /** By the engine; `along` goes with it. False: it was not active any more, so somebody else has told already. */
+  async disable(
+    name: string,
+    reason: string,
+    along: (tx: Transaction) => Promise<void> = async () => undefined,
+  ): Promise<boolean> {
     const change = { from: ['active'] as const, reason, by: ENGINE };
-    const changed = await this.store.change((tx) => this.store.setState(name, 'disabled', change, tx));
+    const changed = await this.store.change(async (tx) => {
+      if (!(await this.store.setState(name, 'disabled', change, tx))) return false;
+      await along(tx);
+      return true;
+    });
     await this.refreshAfterChange();
     return changed;
   }
