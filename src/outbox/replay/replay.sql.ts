@@ -40,12 +40,14 @@ export const FIND_SPAN = `
 export const MATCH_DELIVERIES = `
   INSERT INTO replay_delivery (replay, lane, key, position)
   SELECT $1, outbox.lane, outbox.key, outbox.position
-  FROM outbox JOIN inbox ON inbox.position = outbox.message
+  FROM outbox
   WHERE outbox.listener = $2 AND outbox.position >= $8 AND outbox.position < $9
     AND outbox.settled_at IS NOT NULL AND outbox.status <> 'discarded'
     AND outbox.created_at >= $3 AND outbox.created_at < COALESCE($4::timestamptz, now())
-    AND ($5::text[] IS NULL OR inbox.type LIKE ANY ($5)) AND ($6::text[] IS NULL OR inbox.key = ANY ($6))
-    AND (NOT $7::boolean OR outbox.status = 'dead')`;
+    AND (NOT $7::boolean OR outbox.status = 'dead')
+    AND ($5::text[] IS NULL AND $6::text[] IS NULL OR EXISTS (
+      SELECT FROM inbox WHERE inbox.position = outbox.message
+        AND ($5 IS NULL OR inbox.type LIKE ANY ($5)) AND ($6 IS NULL OR inbox.key = ANY ($6))))`;
 
 export const SET_MATCHED = 'UPDATE replay SET matched = $2 WHERE id = $1';
 
