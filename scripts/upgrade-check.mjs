@@ -14,11 +14,16 @@ import { build, checkNode, install, root } from './ready.mjs';
 const KEY = 'sk_upgrade_0123456789abcdefghij';
 const TYPE = 'urn:ekp:events/candidate-applied';
 const MESSAGES = 20;
+/** So much of each batch is refused once. */
+const REFUSED_EVERY = 7;
+const HELD_KEY = 'key-held';
 const PATIENCE_MS = 60_000;
 
 const { values } = parseArgs({ options: { from: { type: 'string' } } });
 const room = mkdtempSync(join(tmpdir(), 'sluice-upgrade-'));
 const children = new Set();
+/** Of each key, in the order accepted. */
+const posted = new Map();
 let tree;
 let postgres;
 let receiver;
@@ -134,9 +139,42 @@ async function together(what, left, replicas) {
     const ids = [...left];
     for (const url of urls) ids.push(...(await post(url, `${what} ${url}`)));
     await settled(urls[0], ids);
-    return ids;
+    return [...ids, ...(await held(urls, what))];
   });
-  say(`  ${done.length} messages processed and delivered`);
+  inOrder();
+  say(
+    `  ${done.length} messages processed and delivered, in order, some at the second attempt, some after a hold`,
+  );
+}
+
+/** One replica holds a key, each takes messages of it, the last one lets it go. */
+async function held(urls, what) {
+  const hold = `/v1/keys/${HELD_KEY}/hold`;
+  await call(urls[0], 'PUT', hold, { reason: 'upgrade-check' });
+  const ids = [];
+  const others = [];
+  for (const url of urls) {
+    ids.push(...(await post(url, `${what} held ${url}`, 2, HELD_KEY)));
+    others.push(...(await post(url, `${what} beside ${url}`, 2)));
+  }
+  await settled(urls[0], others);
+  for (const id of ids) {
+    const { status } = await messageOf(urls[0], id);
+    if (status === 'finished') throw new Error(`${id} was processed although its key was held`);
+  }
+  await call(urls.at(-1), 'DELETE', hold);
+  await settled(urls[0], ids);
+  return [...ids, ...others];
+}
+
+/** What arrived of each key, as often as it did, is what was posted, in that order. */
+function inOrder() {
+  for (const [key, ids] of posted) {
+    const arrived = receiver.arrived.get(key) ?? [];
+    const first = arrived.filter((id, n) => arrived.indexOf(id) === n);
+    const wrong = ids.findIndex((id, n) => first[n] !== id);
+    if (wrong >= 0) throw new Error(`${key} is out of order: ${first[wrong]} came before ${ids[wrong]}`);
+  }
 }
 
 /** Every message finished, and every one delivered. */
@@ -145,26 +183,39 @@ async function settled(url, ids) {
   const open = new Set(ids);
   while (open.size > 0) {
     for (const id of open) {
-      const { status, deliveries } = await call(url, 'GET', `/v1/messages/${encodeURIComponent(id)}`);
+      const { status, deliveries } = await messageOf(url, id);
       if (status === 'dead') throw new Error(`${id} became a dead letter`);
       if (status === 'finished' && deliveries.length === 1 && deliveries[0].status === 'finished')
-        open.delete(id);
+        checkAttempt(id, deliveries[0], open);
     }
     if (Date.now() > until)
       throw new Error(`${open.size} messages were not processed and delivered, such as ${[...open][0]}`);
     await pause(50);
   }
-  const missing = ids.filter((id) => !receiver.received.has(id));
+  const arrived = new Set([...receiver.arrived.values()].flat());
+  const missing = ids.filter((id) => !arrived.has(id));
   if (missing.length) throw new Error(`${missing.length} messages did not arrive, such as ${missing[0]}`);
 }
 
-async function post(url, name) {
-  const ids = Array.from({ length: MESSAGES }, (_, n) => `${name} ${n}`);
+function checkAttempt(id, { attempt }, open) {
+  const wanted = receiver.refused.has(id) ? 2 : 1;
+  if (attempt !== wanted) throw new Error(`${id} was delivered at attempt ${attempt}, not ${wanted}`);
+  open.delete(id);
+}
+
+function messageOf(url, id) {
+  return call(url, 'GET', `/v1/messages/${encodeURIComponent(id)}`);
+}
+
+async function post(url, name, count = MESSAGES, only = undefined) {
+  const ids = Array.from({ length: count }, (_, n) => `${name} ${n}`);
   for (const [n, id] of ids.entries()) {
+    const key = only ?? `key-${n % 4}`;
+    posted.set(key, [...(posted.get(key) ?? []), id]);
     await call(url, 'POST', '/v1/messages', {
       id,
       type: TYPE,
-      key: `key-${n % 4}`,
+      key,
       payload: { candidateId: id, name: 'Ada', vacancyId: 'v' },
     });
   }
@@ -172,7 +223,12 @@ async function post(url, name) {
 }
 
 async function putListener(url) {
-  await call(url, 'PUT', '/v1/listeners/upgrade', { mode: 'webhook', types: ['urn:*'], url: receiver.url });
+  await call(url, 'PUT', '/v1/listeners/upgrade', {
+    mode: 'webhook',
+    types: ['urn:*'],
+    url: receiver.url,
+    retrySchedule: ['1s', '5s', '30s'],
+  });
 }
 
 async function call(url, method, path, body) {
@@ -182,7 +238,7 @@ async function call(url, method, path, body) {
     ...(body ? { body: JSON.stringify(body) } : {}),
   });
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
-  return response.json();
+  return response.status === 204 ? undefined : response.json();
 }
 
 /** Started one after the other, stopped together; each must end with 0. */
@@ -254,12 +310,23 @@ async function startPostgres(dist) {
   return startEmbeddedPostgres({ dataDirectory: join(room, 'data'), log: () => undefined });
 }
 
+/** Some of what comes it refuses once. */
 async function startReceiver() {
-  const received = new Set();
+  const arrived = new Map();
+  const refused = new Set();
+  let calls = 0;
   const server = createServer(async (request, response) => {
     let text = '';
     for await (const chunk of request) text += chunk;
-    received.add(JSON.parse(text).data.candidateId);
+    const { key, data } = JSON.parse(text);
+    const id = data.candidateId;
+    calls += 1;
+    if (calls % REFUSED_EVERY === 0 && !refused.has(id)) {
+      refused.add(id);
+      response.writeHead(500).end();
+      return;
+    }
+    arrived.set(key, [...(arrived.get(key) ?? []), id]);
     response.writeHead(204).end();
   });
   server.listen(0, '127.0.0.1');
@@ -268,7 +335,7 @@ async function startReceiver() {
     server.closeAllConnections();
     server.close();
   };
-  return { url: `http://127.0.0.1:${server.address().port}/`, received, close };
+  return { url: `http://127.0.0.1:${server.address().port}/`, arrived, refused, close };
 }
 
 function git(...args) {

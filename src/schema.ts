@@ -14,6 +14,7 @@ import { ListenerRevision1763251200034 } from '../migrations/1763251200034-liste
 import { WaitsSince1763251200035 } from '../migrations/1763251200035-waits-since.ts';
 import { GatesPauses1763251200036 } from '../migrations/1763251200036-gates-pauses.ts';
 import { InboxExpiring1763251200040 } from '../migrations/1763251200040-inbox-expiring.ts';
+import { RulingsByQueue1763251200041 } from '../migrations/1763251200041-rulings-by-queue.ts';
 import { MessagesByStatus1763251200050 } from '../migrations/1763251200050-messages-by-status.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
@@ -38,6 +39,7 @@ const ENGINE: SchemaPart = {
     WaitsSince1763251200035,
     GatesPauses1763251200036,
     InboxExpiring1763251200040,
+    RulingsByQueue1763251200041,
     MessagesByStatus1763251200050,
   ],
 };

@@ -64,6 +64,7 @@ export class Api {
       ),
       EXIT.refused,
       answer.body,
+      answer.status === 429 || answer.status >= 500,
     );
   }
 
@@ -105,7 +106,8 @@ export class Api {
   private unreachable(error: unknown): Fault {
     const { cause, message } = error as Error & { cause?: { code?: string; message?: string } };
     const reason = cause?.code ?? cause?.message ?? message;
-    return new Fault(`cannot reach Sluice at ${this.url} (${reason}); set SLUICE_URL`, EXIT.unreachable);
+    const sentence = `cannot reach Sluice at ${this.url} (${reason}); set SLUICE_URL`;
+    return new Fault(sentence, EXIT.unreachable, undefined, true);
   }
 }
 

@@ -15,6 +15,8 @@ export class Fault extends Error {
     message: string,
     readonly exitCode: number,
     readonly problem?: unknown,
+    /** It may go well in a moment. */
+    readonly passing = false,
   ) {
     super(message);
     this.name = 'Fault';

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import type { Transaction } from '../database/transaction.ts';
 import { laneOf } from '../lanes/lane-of.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { type Alert, Alerts } from '../telemetry/alerts.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { IngestStore } from './ingest-store.ts';
-import { INBOX_LANES } from './new-message.ts';
+import { INBOX_LANES, type NewMessage } from './new-message.ts';
 
 const SOURCE = 'urn:sluice:alerts';
 
@@ -20,24 +21,24 @@ export class InboxAlerts extends Alerts {
     super();
   }
 
-  async raise({ name, key, details }: Alert): Promise<void> {
+  async raise({ name, key, details }: Alert, tx?: Transaction): Promise<void> {
     this.log.error({ event: `alert.${name}`, alertKey: key, ...details }, 'an alert was raised');
     const lane = laneOf(key, INBOX_LANES);
-    await this.store.insert([
-      {
-        id: randomUUID(),
-        source: SOURCE,
-        type: `${SOURCE}/${name}`,
-        key,
-        lane,
-        payload: JSON.stringify(details),
-        headers: undefined,
-        occurredAt: new Date().toISOString(),
-        dueAt: undefined,
-        expiresAt: undefined,
-        producer: undefined,
-      },
-    ]);
-    this.wakeups.written('inbox', new Set([lane]));
+    const message: NewMessage = {
+      id: randomUUID(),
+      source: SOURCE,
+      type: `${SOURCE}/${name}`,
+      key,
+      lane,
+      payload: JSON.stringify(details),
+      headers: undefined,
+      occurredAt: new Date().toISOString(),
+      dueAt: undefined,
+      expiresAt: undefined,
+      producer: undefined,
+    };
+    await this.store.insert([message], tx);
+    // One that is not committed yet would be looked for in vain; a poll finds it.
+    if (!tx) this.wakeups.written('inbox', new Set([lane]));
   }
 }

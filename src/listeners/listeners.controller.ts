@@ -3,7 +3,9 @@ import { ApiBody, ApiOperation, ApiParam, ApiPropertyOptional, ApiResponse, ApiT
 import { IsString, Length } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { Database } from '../database/database.ts';
 import { Allow, permits } from '../http/access.ts';
+import { AuditLog } from '../http/audit/audit-log.ts';
 import { isName, NAME_FORM, refuseBadName } from '../http/names.ts';
 import { Optional } from '../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
@@ -38,6 +40,8 @@ export class ListenersController {
     private readonly box: ConfidentialBox,
     private readonly guard: EgressGuard,
     private readonly ping: Ping,
+    private readonly audit: AuditLog,
+    private readonly database: Database,
   ) {}
 
   @Put(':name')
@@ -127,11 +131,13 @@ export class ListenersController {
   @HttpCode(200)
   @Allow('admin')
   @ApiOperation({ summary: 'Send a ping now, whatever the state; the answer is what came of it.' })
-  async test(@Param('name') name: string): Promise<PingOutcome> {
+  async test(@Param('name') name: string, @Req() { caller }: FastifyRequest): Promise<PingOutcome> {
     const row = await this.store.existing(name);
     const [opened, { now }] = await Promise.all([this.box.open(row.name, row.sealed), this.store.revision()]);
     if (opened.kind === 'locked')
       throw new Problem('conflict', `Its secrets cannot be read: ${opened.reason}.`);
+    // Before it is sent: whatever becomes of us, it is known who did.
+    await this.audit.record({ by: caller.name, action: 'listener.test', target: name }, this.database);
     return this.ping.send(listenerOf(row, opened, now));
   }
 

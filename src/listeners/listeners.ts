@@ -72,12 +72,20 @@ export class Listeners {
   }
 
   /**
-   * By the engine, because of how it was when it failed. False: it was not active any more, so somebody else has told
-   * already; or somebody has changed it since then, and what it did before does not count.
+   * By the engine, because of how it was when it failed; `along` goes with it. False: it was not active any more, so
+   * somebody else has told already; or somebody has changed it since then, and what it did before does not count.
    */
-  async disable({ name, revision }: Pick<Listener, 'name' | 'revision'>, reason: string): Promise<boolean> {
+  async disable(
+    { name, revision }: Pick<Listener, 'name' | 'revision'>,
+    reason: string,
+    along: (tx: Transaction) => Promise<void> = async () => undefined,
+  ): Promise<boolean> {
     const change = { from: ['active'] as const, reason, by: ENGINE, revision };
-    const changed = await this.store.change((tx) => this.store.setState(name, 'disabled', change, tx));
+    const changed = await this.store.change(async (tx) => {
+      if (!(await this.store.setState(name, 'disabled', change, tx))) return false;
+      await along(tx);
+      return true;
+    });
     await this.refreshAfterChange();
     return changed;
   }

@@ -4,7 +4,7 @@ import { Loops } from '../clock/loops.ts';
 import { Database } from '../database/database.ts';
 import type { Listener } from '../listeners/listener.ts';
 import { Listeners } from '../listeners/listeners.ts';
-import { type Alert, Alerts } from '../telemetry/alerts.ts';
+import { Alerts } from '../telemetry/alerts.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { COUNT_REFUSAL, HOPELESS, NOTE_SUCCESS } from './health.sql.ts';
 
@@ -17,8 +17,6 @@ const HOPELESS_DEAD = 10;
 export class ListenerHealth implements BeforeApplicationShutdown {
   /** When a listener last succeeded here, if that is not noted yet. */
   private readonly succeeded = new Map<number, number>();
-  /** Alerts that could not be sent. */
-  private untold: Alert[] = [];
 
   constructor(
     @Inject(LOG) private readonly log: Log,
@@ -51,18 +49,16 @@ export class ListenerHealth implements BeforeApplicationShutdown {
       await this.disable(listener, `answered ${status} ${row.refusals} times in a row`);
   }
 
+  /** Told in the same transaction: one who comes later finds it disabled, and would not tell. */
   async disable(listener: Listener, reason: string): Promise<void> {
-    if (!(await this.listeners.disable(listener, reason))) return;
-    this.untold.push({
-      name: 'listener-disabled',
-      key: listener.name,
-      details: { listener: listener.name, reason, next: `POST /v1/listeners/${listener.name}/resume` },
-    });
-    await this.tell();
+    const { name } = listener;
+    const details = { listener: name, reason, next: `POST /v1/listeners/${name}/resume` };
+    await this.listeners.disable(listener, reason, (tx) =>
+      this.alerts.raise({ name: 'listener-disabled', key: name, details }, tx),
+    );
   }
 
   private async pass(): Promise<Next> {
-    await this.tell();
     await this.noteSuccesses();
     const values = [HOPELESS_AFTER_MS, HOPELESS_DEAD];
     for (const { listener: number } of await this.database.query<{ listener: number }>(HOPELESS, values)) {
@@ -71,18 +67,6 @@ export class ListenerHealth implements BeforeApplicationShutdown {
         await this.disable(listener, `no success for 5 days, ${HOPELESS_DEAD} or more deliveries given up`);
     }
     return 'idle';
-  }
-
-  /** An alert that cannot be sent now is sent by the next pass. */
-  private async tell(): Promise<void> {
-    for (let alert = this.untold.shift(); alert; alert = this.untold.shift()) {
-      try {
-        await this.alerts.raise(alert);
-      } catch (error) {
-        this.untold = [alert, ...this.untold];
-        throw error;
-      }
-    }
   }
 
   private async noteSuccesses(): Promise<void> {

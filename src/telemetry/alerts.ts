@@ -1,3 +1,5 @@
+import type { Transaction } from '../database/transaction.ts';
+
 /** Something an operator should know, sent as a message that listeners can receive. */
 export interface Alert {
   /** `urn:sluice:alerts/<name>` is the message's type. */
@@ -9,5 +11,6 @@ export interface Alert {
 
 /** E13: the channel for operational alerts; the inbox provides it. */
 export abstract class Alerts {
-  abstract raise(alert: Alert): Promise<void>;
+  /** With what it tells of, where that is a transaction: neither happens without the other. */
+  abstract raise(alert: Alert, tx?: Transaction): Promise<void>;
 }

@@ -8,6 +8,7 @@ import { Rulings } from './dead-letters/rulings.ts';
 import { HealthController } from './health/health.controller.ts';
 import { MetricsController } from './health/metrics.controller.ts';
 import { Readiness } from './health/readiness.ts';
+import { BacklogController } from './observation/backlog.controller.ts';
 import { Observation } from './observation/observation.ts';
 import { ObservationStore } from './observation/observation-store.ts';
 import { Retention } from './retention/retention.ts';
@@ -18,7 +19,13 @@ import { Schedules } from './schedules/schedules.ts';
 /** What keeps a running service well: health, metrics, retention, dead letters, schedules. */
 @Module({
   imports: [ScheduleModule.forRoot()],
-  controllers: [HealthController, MetricsController, DeadLettersController, SchedulesController],
+  controllers: [
+    HealthController,
+    MetricsController,
+    BacklogController,
+    DeadLettersController,
+    SchedulesController,
+  ],
   providers: [
     Retention,
     Observation,

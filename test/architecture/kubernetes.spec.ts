@@ -107,9 +107,11 @@ describe('the manifests', () => {
     expect(kustomization.images[0].name).toBe('sluice');
   });
 
-  it('leave a replica the time it needs to stop', () => {
+  it('leave a replica the time it needs to stop, and its callers the time to notice', () => {
     for (const manifest of deployments) {
       const { drainGrace, drainTimeout } = loadSettings(environmentOf(manifest));
+      const { periodSeconds, failureThreshold } = container(manifest).readinessProbe;
+      expect(drainGrace).toBeGreaterThan(2 * periodSeconds * failureThreshold * 1_000);
       const preStopMs = container(manifest).lifecycle.preStop.sleep.seconds * 1_000;
       expect(preStopMs).toBeGreaterThanOrEqual(5_000);
       expect(podSpec(manifest).terminationGracePeriodSeconds * 1_000).toBeGreaterThan(

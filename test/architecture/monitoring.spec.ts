@@ -2,6 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
+import { PROBLEMS } from '../../src/http/problems.ts';
+import type { Failure } from '../../src/inbox/processing/decide.ts';
+import type { Stage as LaneStage } from '../../src/lanes/lane-metrics.ts';
+import type { ListenerState } from '../../src/listeners/listener.ts';
+import type { Tried } from '../../src/outbox/delivery-result.ts';
 import { readQuery } from '../support/promql.ts';
 import { Stage } from '../support/stage.ts';
 import { until } from '../support/until.ts';
@@ -33,9 +38,39 @@ const queries = panels.flatMap(({ title, targets = [] }) =>
 );
 const variable: string = dashboard.templating.list[1].query.query;
 
+/** All of them: the compiler sees one that is missing or too many. */
+const namesOf = <Name extends string>(names: Record<Name, true>) => Object.keys(names);
+
+/** The literals of the statement: it can answer with no others. */
+const observed = [...read('src/upkeep/observation/observation.sql.ts').matchAll(/'([a-z-]+)'/g)].map(
+  ([, value]) => value!,
+);
+
+/** What the code can give as the value of a label, for all metrics or for one, besides what is there from the start. */
+const VALUES: Record<string, Record<string, readonly string[]>> = {
+  stage: { any: namesOf<LaneStage>({ inbox: true, outbox: true }) },
+  status: {
+    sluice_backlog: observed,
+    sluice_backlog_oldest_age_seconds: observed,
+  },
+  outcome: {
+    sluice_deliveries_attempted_total: namesOf<Tried['outcome']['kind']>({
+      delivered: true,
+      retry: true,
+      pause: true,
+      dead: true,
+    }),
+    sluice_inbox_attempts_failed_total: namesOf<Failure['kind']>({ retry: true, deferred: true, dead: true }),
+  },
+  reason: { sluice_messages_refused_total: Object.keys(PROBLEMS) },
+  state: { sluice_listeners: namesOf<ListenerState>({ active: true, paused: true, disabled: true }) },
+};
+
 let stage: Stage;
 /** Every metric of a running replica, with its labels. */
 let exposed: Map<string, string[]>;
+/** As it shows them. */
+let text: string;
 
 beforeAll(async () => {
   stage = await Stage.open({ METRICS_INTERVAL: '100ms' });
@@ -43,6 +78,7 @@ beforeAll(async () => {
     const found = await exposedBy(stage);
     return found.has('sluice_backlog') ? found : undefined;
   }))!;
+  text = (await stage.replica.call('GET', '/metrics')).text;
 });
 afterAll(() => stage.close());
 
@@ -79,6 +115,10 @@ describe('the alerts', () => {
     ['a label the metric does not have', 'sluice_backlog{state="ready"}'],
     ['a label to group by that it does not have', 'max by (queue) (sluice_backlog)'],
     ['a suffix of a histogram on a gauge', 'rate(sluice_backlog_bucket[5m])'],
+    ['a status that is none', 'sluice_backlog{stage="inbox",status=~"ready|waiting"}'],
+    ['an outcome that is none', 'sluice_deliveries_attempted_total{outcome!="success"}'],
+    ['a stage that is none', 'sluice_dead_letters{stage="queue"}'],
+    ['a problem that is none', 'sluice_messages_refused_total{reason="overload"}'],
   ])('are read by a checker that sees %s', (_fault, query) => {
     expect(faultsOf(query)).toHaveLength(1);
   });
@@ -156,10 +196,22 @@ function faultsOf(expr: string): string[] {
       if (!has) return [`nobody exposes ${metric}`];
       return labels.filter((label) => !has.includes(label)).map((label) => `${metric} has no ${label}`);
     }),
+    ...selected.flatMap(({ metric, values }) =>
+      values
+        .filter(([label, value]) => exposed.get(base(metric))?.includes(label) && !can(metric, label, value))
+        .map(([label, value]) => `no ${label} of ${metric} is ever ${value}`),
+    ),
     ...(known.length || selected.every(({ metric }) => exposed.has(base(metric)))
       ? grouped.filter((label) => ![...known, ...ADDED].includes(label)).map((label) => `groups by ${label}`)
       : []),
   ];
+}
+
+/** Whether the code can say so; of what is named by users, anything. */
+function can(metric: string, label: string, value: string): boolean {
+  const possible = VALUES[label]?.[metric] ?? VALUES[label]?.any;
+  const shown = new RegExp(`^${metric}\\{(.*,)?${label}="${value}"`, 'm').test(text);
+  return shown || label === 'listener' || possible?.includes(value) === true;
 }
 
 /** The metric a sample belongs to. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -21,6 +21,11 @@ interface Ended {
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
   readonly json: any;
 }
+
+/** Where it is, it runs a command on a terminal of its own. */
+const SCRIPT = '/usr/bin/script';
+const onTerminal = process.platform === 'linux' && existsSync(SCRIPT) ? it : it.skip;
+const CTRL_C = '\x03';
 
 let stage: Stage;
 
@@ -204,9 +209,76 @@ describe('sluice status', () => {
     live.child.kill('SIGINT');
     expect((await live.ended).code).toBe(0);
   });
+
+  it('shows the same from a replica that does nothing but answer', async () => {
+    const replica = await stage.start({ ROLES: 'api' });
+    const { code, json } = await sluice(['status', '--once', '--json'], { SLUICE_URL: replica.url });
+    expect(code).toBe(0);
+    expect(json.inbox).toEqual({ ready: 0, held: 0, scheduled: 0, oldestSeconds: 0, deadLetters: 0 });
+    expect(json.listeners).toContainEqual({
+      name: 'shown',
+      state: 'paused',
+      ready: 2,
+      held: 0,
+      oldestSeconds: expect.any(Number),
+      deadLetters: 0,
+      circuitOpen: false,
+    });
+  });
+
+  it('goes on through an outage, and shows it', async () => {
+    let answers: 'all' | 'none' | 503 = 'all';
+    const front = createServer(async (request, response) => {
+      if (answers === 'none') return void request.socket.destroy();
+      if (answers === 503) return void response.writeHead(503).end('away');
+      const { status, text } = await stage.replica.call('GET', request.url!);
+      response.writeHead(status).end(text);
+    });
+    front.listen(0, '127.0.0.1');
+    await once(front, 'listening');
+    const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
+    const live = start(['status', '--every', '0.1', '--json'], { SLUICE_URL: url });
+    const last = () => parsed(live.output().trimEnd().split('\n').at(-1)!) as Record<string, unknown>;
+    try {
+      await until(() => live.output() !== '' && last().ready === true);
+      for (const [outage, told] of [
+        ['none', /^cannot reach Sluice/],
+        [503, /was answered 503/],
+      ] as const) {
+        answers = outage;
+        await until(() => told.test(String(last().error)));
+        answers = 'all';
+        await until(() => last().ready === true);
+      }
+      live.child.kill('SIGINT');
+      expect((await live.ended).code).toBe(0);
+    } finally {
+      live.child.kill('SIGKILL');
+      front.close();
+    }
+  });
+
+  onTerminal('takes the place of what it showed before, on a terminal', async () => {
+    const live = start(['status', '--every', '0.1'], {}, 'terminal');
+    await until(() => live.output().split('\x1b[H\x1b[2J').length > 3);
+    live.child.stdin.end(CTRL_C);
+    const { code, out } = await live.ended;
+    expect([code, out]).toEqual([0, expect.stringMatching(/^\x1b\[H\x1b\[2Jhttp/)]);
+  });
 });
 
 describe('sluice replay', () => {
+  onTerminal('draws on a terminal how far it is', async () => {
+    const receiver = await stage.listen('drawn');
+    await stage.post({ type: 'drawn/a' });
+    await until(() => receiver.received.length === 1);
+    await until(async () => (await stage.counts('drawn')).finished === 1);
+    const since = new Date(Date.now() - 3_600_000).toISOString();
+    const { code, out } = await start(['replay', 'drawn', '--since', since], {}, 'terminal').ended;
+    expect(code).toBe(0);
+    expect(out).toMatch(/\r\x1b\[2K█{30} 100 % {2}1 of 1\r\n1 sent again, 0 died again\r\n$/);
+  });
+
   it('sends again what was sent, and follows it to the end', async () => {
     const receiver = await stage.listen('again');
     await stage.post(...[1, 2, 3].map((n) => ({ type: 'again/a', key: `k-${n % 2}` })));
@@ -334,12 +406,21 @@ describe('sluice doctor', () => {
   });
 });
 
-function start(given: readonly string[], environment: Record<string, string> = {}, input = '') {
-  const child = spawn(process.execPath, ['dist/src/cli/main.js', ...given], {
+function start(
+  given: readonly string[],
+  environment: Record<string, string> = {},
+  from: 'terminal' | { input: string } = { input: '' },
+) {
+  const command = [process.execPath, 'dist/src/cli/main.js', ...given];
+  const [program, ...rest] =
+    from === 'terminal'
+      ? [SCRIPT, '-qec', `exec ${command.map((part) => `'${part}'`).join(' ')}`, '/dev/null']
+      : command;
+  const child = spawn(program!, rest, {
     cwd: ROOT,
     env: { PATH: process.env.PATH, SLUICE_URL: stage.replica.url, SLUICE_API_KEY: ADMIN_KEY, ...environment },
   });
-  child.stdin.end(input);
+  if (from !== 'terminal') child.stdin.end(from.input);
   let out = '';
   let aside = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -354,12 +435,8 @@ function start(given: readonly string[], environment: Record<string, string> = {
   return { child, ended, output: () => out, line: () => firstLine };
 }
 
-function sluice(
-  given: readonly string[],
-  environment?: Record<string, string>,
-  input?: string,
-): Promise<Ended> {
-  return start(given, environment, input).ended;
+function sluice(given: readonly string[], environment?: Record<string, string>, input = ''): Promise<Ended> {
+  return start(given, environment, { input }).ended;
 }
 
 function parsed(text: string): unknown {

@@ -86,6 +86,10 @@ async function deadWithFollowers(key: string): Promise<void> {
   await becomes(`${key}-c`, 'held');
 }
 
+function findKey(prefix: string, inLane: (lane: number) => boolean): string {
+  for (let n = 0; ; n++) if (inLane(laneOf(`${prefix}-${n}`, INBOX_LANES))) return `${prefix}-${n}`;
+}
+
 async function listen(name: string, definition: object = {}): Promise<Receiver> {
   const receiver = await startReceiver(status(400));
   receivers.push(receiver);
@@ -184,6 +188,11 @@ describe('dead letters of the inbox', () => {
       status: 'discarded',
       error: expect.stringContaining('cannot apply'),
       ruling: { kind: 'discard', by: 'admin', reason: 'typo', at: expect.any(String) },
+    });
+    expect((await audit('dead-letters.discard'))[0]).toMatchObject({
+      by: 'admin',
+      target: 'discarded-bad',
+      reason: 'typo',
     });
     const found = await call('GET', '/v1/messages?status=discarded&key=discarded');
     expect(found.body.items).toHaveLength(1);
@@ -445,6 +454,50 @@ describe('many dead letters', () => {
   });
 });
 
+describe('dead letters of several queues', () => {
+  it('are revived where they can go, however many wait for a listener that is paused or for an operator', async () => {
+    const pace = 500;
+    await listen('shut');
+    const receiver = await listen('open');
+    receiver.answering = ok;
+    const { body: paused } = await call('POST', '/v1/listeners/shut/pause');
+    expect(paused.state).toBe('paused');
+    await database.query(
+      `WITH message AS (
+         INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at)
+         SELECT 'queues-' || n, 'x', 'queues', 'queues-' || n, n % 256, 'null', 'finished', now()
+         FROM generate_series(0, $1) AS n
+         RETURNING position, key)
+       INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, lapsed_at, error)
+       SELECT listener.number, listener.number * 256, message.position, message.key, 1, 'dead', now(), now(), 'queues'
+       FROM message, listener
+       WHERE listener.name = CASE message.key WHEN 'queues-0' THEN 'open' ELSE 'shut' END`,
+      [pace + 1],
+    );
+    // One key more in the last lane, which comes after all that are held.
+    const held = Array.from({ length: pace }, (_, n) => `queues-held-${n}`);
+    const free = findKey('queues-free', (lane) => lane === 255);
+    const keys = [...held.filter((key) => laneOf(key, INBOX_LANES) < 255), free];
+    await database.query(
+      `WITH held AS (
+         INSERT INTO hold (queue, key, lane, until, reason, note)
+         SELECT 'inbox', key, lane, 'infinity', 'operator', 'stocktaking'
+         FROM unnest($1::text[], $2::int[]) AS one(key, lane) WHERE key <> $3)
+       INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at, lapsed_at, error)
+       SELECT key || n, 'x', 'fragile', key, lane, '"fine"', 'dead', now(), now(), 'queues'
+       FROM unnest($1::text[], $2::int[]) AS one(key, lane), generate_series(1, 2) AS n`,
+      [keys, keys.map((key) => laneOf(key, INBOX_LANES)), free],
+    );
+
+    const { body } = await call('POST', '/v1/dead-letters/revive', { filter: { error: 'queues' } });
+    await until(() => receiver.received.length === 1);
+    await becomes(`${free}2`, 'finished');
+    await until(async () => (await call('GET', body.location)).body.remaining === 1);
+    expect((await call('GET', body.location)).body).toMatchObject({ status: 'running', ended: 3 });
+    await database.query(`UPDATE listener SET deleted_at = now() WHERE name = 'shut'`);
+  });
+});
+
 describe('dead letters of the outbox', () => {
   it('are delivered again under the same id, in key order, with the story of their attempts', async () => {
     const receiver = await listen('resent', { onDead: 'hold' });
@@ -596,6 +649,7 @@ describe('the audit log', () => {
     await call('POST', '/v1/listeners/audited/pause');
     await call('POST', '/v1/listeners/audited/resume');
     await call('POST', '/v1/listeners/audited/rotate-secret');
+    expect((await call('POST', '/v1/listeners/audited/test')).body.delivered).toBe(true);
     await call('POST', '/v1/listeners/audited/replay', { since });
     await call('DELETE', '/v1/listeners/audited');
     const key = (await call('POST', '/v1/api-keys', { name: 'watcher', scopes: ['read'] })).body;
@@ -610,6 +664,7 @@ describe('the audit log', () => {
       ['api-key.create', `watcher (${key.id}): read`],
       ['listener.delete', 'audited'],
       ['listener.replay', 'audited'],
+      ['listener.test', 'audited'],
       ['listener.rotate-secret', 'audited'],
       ['listener.resume', 'audited'],
       ['listener.pause', 'audited'],
@@ -631,7 +686,7 @@ describe('the audit log', () => {
     expect(ofListeners.items).toHaveLength(2);
     const rest = (await call('GET', `/v1/audit?action=listener.*&since=${since}&cursor=${ofListeners.next}`))
       .body;
-    expect(rest.items).toHaveLength(4);
+    expect(rest.items).toHaveLength(5);
     expect((await call('GET', '/v1/audit?action=nonsense')).status).toBe(422);
     expect((await call('GET', '/v1/audit?since=nonsense')).status).toBe(422);
     expect(JSON.stringify(items)).not.toContain(key.key);

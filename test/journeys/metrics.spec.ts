@@ -141,6 +141,31 @@ describe('what waits in the database', () => {
     await stage.database.query('DELETE FROM inbox WHERE expires_at IS NOT NULL');
   });
 
+  it('B9 finds what is in processing for too long: the oldest that waits, and taken over when its lease is out', async () => {
+    const [id] = await stage.post({ type: 'stuck/a', key: 'stuck' });
+    const lease = (ends: string) =>
+      stage.database.query(
+        `UPDATE lane SET leased_until = now() + $1::interval, token = gen_random_uuid(), replica = 'gone'
+         WHERE queue = 'inbox' AND lane = (SELECT lane FROM inbox WHERE key = 'stuck')`,
+        [ends],
+      );
+    await lease('1 hour');
+    await stage.database.query(
+      `UPDATE inbox SET status = 'processing', attempt = 1, received_at = now() - interval '1 hour' WHERE key = 'stuck'`,
+    );
+    await metricsOnce(
+      (metric) => metric('backlog_oldest_age_seconds{stage="inbox",status="ready"}') >= 3_600,
+    );
+    const why = (await stage.call('GET', `/v1/messages/${id}/why`)).body;
+    expect(JSON.stringify(why.waitsFor)).toContain('gone');
+
+    const worker = await stage.start({ ROLES: 'inbox' });
+    await lease('-1 second');
+    await until(async () => (await stage.call('GET', `/v1/messages/${id}`)).body.status === 'finished');
+    expect((await metricsOf(worker))('taken_over_total{stage="inbox"}')).toBe(1);
+    await stage.stop(worker);
+  });
+
   it('shows a row that lies where it never should', async () => {
     const before = await metricsOnce(() => true);
     expect(before('astray{stage="inbox",mark="marked"}')).toBe(0);

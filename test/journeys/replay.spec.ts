@@ -66,6 +66,29 @@ describe('replay', () => {
     ]);
   });
 
+  it('finds what was created in a time also where transactions were long, and their positions are not in its order', async () => {
+    await stage.listen('mixed');
+    await stage.post({ type: 'mixed-up' });
+    await stage.call('POST', '/v1/listeners/mixed/pause');
+    // Begun one after the other, a minute each, and given their positions up to 50 minutes later.
+    await stage.database.query(
+      `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, created_at)
+       SELECT $1, $1 * 256, (SELECT max(position) FROM inbox), 'mixed', 1, 'finished', now(),
+              timestamptz '2025-01-01T00:00:00Z' + n * interval '1 minute'
+       FROM generate_series(0, 999) AS n ORDER BY n + 25 * (1 + sin(n))`,
+      [await stage.numberOf('mixed')],
+    );
+    for (const [since, until, count] of [
+      ['2025-01-01T05:00:00Z', '2025-01-01T05:01:00Z', 1],
+      ['2025-01-01T05:00:00Z', '2025-01-01T07:00:00Z', 120],
+      ['2025-01-01T00:00:00Z', '2025-01-01T00:30:00Z', 30],
+      ['2025-01-01T16:00:00Z', '2025-01-02T00:00:00Z', 40],
+      ['2024-01-01T00:00:00Z', '2025-01-01T00:00:00Z', 0],
+    ] as const)
+      expect([since, (await replay('mixed', { since, until })).matched]).toEqual([since, count]);
+    expect(await replay('mixed', { since: '2025-01-01T00:00:00Z' })).toMatchObject({ matched: 1_000 });
+  });
+
   it('means what the filter says: types, keys, time', async () => {
     const receiver = await sent('some', 'a1 b1 a2 b2', (n) => (n < 2 ? 'created' : 'removed'));
     await finished(await replay('some', { types: ['some/created'] }));

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Loops } from '../../src/clock/loops.ts';
 import { Retention } from '../../src/upkeep/retention/retention.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -43,6 +44,9 @@ const ids = async () => {
   const sql = `SELECT id FROM inbox WHERE type NOT LIKE 'urn:sluice:alerts/%' ORDER BY id`;
   return (await database.query<{ id: string }>(sql)).map(({ id }) => id);
 };
+
+/** Loops in the middle of a pass, as they would be called in an hour. */
+const standingStill = () => replica.app.nest.get(Loops).standingStill(Date.now() + 3_600_000);
 
 describe('retention', () => {
   it('A10 A11 removes what ended long enough ago, each status after its own time, and nothing that waits', async () => {
@@ -239,7 +243,7 @@ describe('retention', () => {
     ]);
   });
 
-  it('counts and tells a sweep that failed, and makes up for it with the next', async () => {
+  it('counts and tells a sweep that failed, and tries it again', async () => {
     await database.query('TRUNCATE inbox, outbox, hold');
     await inbox('stuck', 'finished', '8 days');
     await database.query(`
@@ -249,16 +253,28 @@ describe('retention', () => {
     const failed = async () => (await metricsOf(replica))('retention_failed_total');
     expect(await failed()).toBe(0);
     retention.tick();
-    await until(async () => (await failed()) === 1);
-    expect(replica.lines.filter((line) => line.includes('"event":"retention.failed"'))).toEqual([
-      expect.stringContaining('no row leaves'),
-    ]);
+    await until(async () => (await failed()) > 0);
+    const told = replica.lines.filter((line) => line.includes('"loop":"retention"'));
+    expect(JSON.parse(told[0]!)).toMatchObject({ event: 'loop.failed', error: { message: 'no row leaves' } });
     expect(await ids()).toEqual(['stuck']);
 
     await database.query('DROP FUNCTION refuse CASCADE');
-    retention.tick();
     await until(async () => (await ids()).length === 0);
-    expect(await failed()).toBe(1);
+    await until(() => !standingStill().includes('retention'));
+  });
+
+  it('is seen when it hangs, by health and metrics', async () => {
+    expect(standingStill()).not.toContain('retention');
+    const { text } = await replica.call('GET', '/metrics');
+    expect(text).toMatch(/sluice_loop_last_progress_timestamp_seconds\{loop="retention"\} \d/);
+    const other = await openSession(database);
+    await other.query('BEGIN; LOCK TABLE outbox');
+    replica.app.nest.get(Retention).tick();
+    await untilBlocked(database);
+    expect(standingStill()).toContain('retention');
+    await other.query('COMMIT');
+    await other.close();
+    await until(() => !standingStill().includes('retention'));
   });
 
   it('forgets what operators did after its own time, and rulings with it', async () => {

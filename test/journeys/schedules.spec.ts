@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Schedules } from '../../src/upkeep/schedules/schedules.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
@@ -20,9 +21,9 @@ const call = (method: string, path: string, body?: unknown) =>
 const put = (name: string, more: object = {}) =>
   call('PUT', `/v1/schedules/${name}`, { cron: '* * * * * *', type: 'tick', payload: { n: 1 }, ...more });
 /** The seconds at which a schedule ticked, in order. */
-const ticksOf = async (name: string) =>
+const ticksOf = async (name: string, of = database) =>
   (
-    await database.query<{ at: string }>(
+    await of.query<{ at: string }>(
       `SELECT extract(epoch FROM occurred_at)::bigint AS at FROM inbox WHERE starts_with(id, $1) ORDER BY occurred_at`,
       [`${name}/`],
     )
@@ -89,6 +90,46 @@ describe('schedules', () => {
     expect(Number(now) - ticks[0]!).toBeLessThan(60);
   });
 
+  it('post each tick once when the clock of the database jumps, ahead and back', async () => {
+    const jumping = await createDatabase();
+    // Found before the one that comes with the server, by whoever connects from now on.
+    const { pathname } = new URL(jumping.url);
+    await jumping.query(`
+      CREATE TABLE jump AS SELECT interval '0' AS by;
+      CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
+        'SELECT pg_catalog.clock_timestamp() + by FROM public.jump';
+      ALTER DATABASE ${pathname.slice(1)} SET search_path = public, pg_catalog`);
+    const replica = await startApp(jumping);
+    const jump = (by: string) => jumping.query('UPDATE jump SET by = $1::interval', [by]);
+    const every = async (name: string) => {
+      const body = { cron: '* * * * * *', type: 'tick', payload: 1, onMissed: 'skip' };
+      expect((await replica.call('PUT', `/v1/schedules/${name}`, { body })).status).toBe(201);
+    };
+    const ticks = (name: string) => ticksOf(name, jumping);
+    try {
+      await every('ahead');
+      await until(async () => (await ticks('ahead')).length >= 2);
+      const begun = (await ticks('ahead'))[0]!;
+      await jump('1 hour');
+      const afterJump = async () => (await ticks('ahead')).filter((at) => at > begun + 3_000);
+      await until(async () => (await afterJump()).length >= 3);
+      await jump('-1 hour');
+      // What is new goes by the clock as it is; what has ticked an hour ahead waits for its next one.
+      await every('back');
+      await until(async () => (await ticks('back')).length >= 1);
+      const before = await afterJump();
+      await until(async () => (await ticks('back')).length >= 3);
+      expect(await afterJump()).toEqual(before);
+      await jump('1 hour');
+      await until(async () => (await afterJump()).length >= before.length + 3);
+      const all = await afterJump();
+      expect(all).toEqual(eachOnce(all));
+    } finally {
+      await replica.close();
+      await jumping.drop();
+    }
+  });
+
   it('make up for ticks that nobody was there for as their policy says', async () => {
     const hourly = { cron: '0 * * * *' };
     for (const onMissed of ['one', 'skip', 'all']) {
@@ -105,6 +146,29 @@ describe('schedules', () => {
     expect((await ticksOf('missed-one')).length).toBeLessThanOrEqual(2);
     expect((await ticksOf('missed-skip')).length).toBeLessThanOrEqual(1);
     expect(replicas.some(({ lines }) => lines.some((line) => line.includes('schedule.missed')))).toBe(true);
+  });
+
+  it('lose no tick to a replica that does not know their time zone, and none of them waits for it', async () => {
+    await put('martian', { cron: '0 * * * *', onMissed: 'all' });
+    await database.query(`UPDATE schedule SET timezone = 'Mars/Base' WHERE name = 'martian'`);
+    await setNext('martian', '5 hours');
+    const told = () => replicas.map(({ lines }) => lines.filter((line) => line.includes('schedule.invalid')));
+    await until(() => told().every((lines) => lines.length > 0));
+    await put('earthly');
+    await until(async () => (await ticksOf('earthly')).length >= 3);
+    await call('DELETE', '/v1/schedules/earthly');
+    expect(await ticksOf('martian')).toEqual([]);
+    // Nobody asks again and again.
+    expect(
+      told()
+        .slice(1)
+        .map((lines) => lines.length),
+    ).toEqual([1, 1]);
+
+    await database.query(`UPDATE schedule SET timezone = 'UTC' WHERE name = 'martian'`);
+    replicas[0]!.app.nest.get(Schedules).wake();
+    await until(async () => (await ticksOf('martian')).length >= 5);
+    await call('DELETE', '/v1/schedules/martian');
   });
 
   it('never post a tick twice, even when a backup brings an old time back', async () => {

@@ -1,37 +1,36 @@
 import { once } from 'node:events';
-import { Agent, request as call, createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-const LOOK_EVERY_MS = 50;
+const LOOK_EVERY_MS = 200;
 
 interface Backend {
   readonly url: string;
-  readonly agent: Agent;
   ready: boolean;
 }
 
-/** In front of replicas, as a real one: keeps connections, sends to those whose /readyz says 200, never sends twice. */
+/**
+ * In front of replicas, as the Service of a cluster: a new connection goes to one whose /readyz says 200, by turns, and
+ * stays with it until one of the two hangs up. Whoever keeps a connection alive asks a replica that is about to stop.
+ */
 export interface LoadBalancer {
   readonly url: string;
-  /** Resolves when it is sent to. */
+  /** Resolves when connections go to it. */
   add(url: string): Promise<void>;
-  /** Resolves when nothing more is sent to it. */
+  /** Resolves when no new ones do. */
   removed(url: string): Promise<void>;
   close(): Promise<void>;
 }
 
 export async function startLoadBalancer(): Promise<LoadBalancer> {
   const backends = new Map<string, Backend>();
+  const sockets = new Set<Socket>();
   let turn = 0;
-  const next = () => {
+  const server = createServer((client) => {
     const ready = [...backends.values()].filter((backend) => backend.ready);
     turn += 1;
-    return ready[turn % ready.length];
-  };
-  const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
-    const backend = next();
-    if (backend) pass(backend, request, response);
-    else response.writeHead(503, { 'x-from': 'load balancer' }).end();
+    const backend = ready[turn % ready.length];
+    if (backend) join(client, backend, sockets);
+    else client.destroy();
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -44,30 +43,33 @@ export async function startLoadBalancer(): Promise<LoadBalancer> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     add: (url) => {
-      backends.set(url, { url, agent: new Agent({ keepAlive: true, maxFreeSockets: 64 }), ready: false });
+      backends.set(url, { url, ready: false });
       return settled(url, true);
     },
     removed: (url) => settled(url, false),
     async close() {
       clearInterval(looking);
-      for (const { agent } of backends.values()) agent.destroy();
-      server.closeAllConnections();
+      for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, 'close');
     },
   };
 }
 
-function pass(backend: Backend, request: IncomingMessage, response: ServerResponse): void {
-  const { method, headers, url } = request;
-  const onward = call(new URL(url!, backend.url), { method: method!, headers, agent: backend.agent });
-  onward.on('response', (answer) => {
-    const { connection: _, 'keep-alive': __, ...rest } = answer.headers;
-    response.writeHead(answer.statusCode!, rest);
-    answer.pipe(response);
-  });
-  onward.on('error', (error) => response.writeHead(502).end(`${backend.url}: ${error.message}`));
-  request.pipe(onward);
+function join(client: Socket, { url }: Backend, sockets: Set<Socket>): void {
+  const upstream = connect(Number(new URL(url).port), '127.0.0.1');
+  for (const [one, other] of [
+    [client, upstream],
+    [upstream, client],
+  ] as const) {
+    sockets.add(one);
+    one.pipe(other);
+    one.on('error', () => other.destroy());
+    one.on('close', () => {
+      sockets.delete(one);
+      other.destroySoon();
+    });
+  }
 }
 
 async function look(backend: Backend): Promise<void> {

@@ -1,35 +1,35 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Api } from '../api.ts';
 import type { Command } from '../command.ts';
-import { EXIT, usageFault } from '../faults.ts';
-import { secondsText, table } from '../output.ts';
+import { EXIT, Fault, usageFault } from '../faults.ts';
+import { type Output, secondsText, table } from '../output.ts';
 import { Samples } from '../samples.ts';
 
-interface ListenerStatus {
-  readonly name: string;
-  readonly state: string;
-  readonly ready: number | undefined;
-  readonly held: number | undefined;
-  readonly oldestSeconds: number | undefined;
-  readonly deadLetters: number | undefined;
-  readonly circuitOpen: boolean;
+interface Queue {
+  readonly ready: number;
+  readonly held: number;
+  readonly oldestSeconds: number;
+  readonly deadLetters: number;
 }
 
-interface Status {
+interface Backlog {
+  readonly inbox: Queue & { readonly scheduled: number };
+  readonly listeners: readonly (Queue & { readonly name: string; readonly circuitOpen: boolean })[];
+}
+
+interface Status extends Backlog {
   readonly at: string;
   readonly url: string;
   readonly ready: boolean;
   readonly alive: boolean;
-  readonly inbox: {
-    readonly ready: number | undefined;
-    readonly held: number | undefined;
-    readonly scheduled: number | undefined;
-    readonly oldestSeconds: number | undefined;
-    readonly deadLetters: number | undefined;
-  };
-  readonly listeners: readonly ListenerStatus[];
+  readonly listeners: readonly (Backlog['listeners'][number] & { readonly state: string })[];
   /** Of the replica that answered, since it started. */
-  readonly counts: { readonly accepted: number; readonly processed: number; readonly delivered: number };
+  readonly counts: {
+    readonly since: number;
+    readonly accepted: number;
+    readonly processed: number;
+    readonly delivered: number;
+  };
 }
 
 export const status: Command = {
@@ -43,44 +43,60 @@ export const status: Command = {
   async run(args, { api, output, stopping }) {
     const everyMs = Number(args.text('every') ?? 2) * 1_000;
     if (!(everyMs >= 100)) throw usageFault('--every must be at least 0.1 seconds');
-    let before: Status | undefined;
-    for (;;) {
+    if (args.flag('once')) {
       const now = await look(api);
-      const last = before;
-      if (args.flag('once')) {
-        output.answer(now, () => shown(now, last));
-        return now.ready && now.alive ? EXIT.ok : EXIT.refused;
-      }
-      output.screen(now, () => shown(now, last));
-      before = now;
-      await pause(everyMs, undefined, { signal: stopping }).catch(() => undefined);
-      if (stopping.aborted) return EXIT.ok;
+      output.answer(now, () => shown(now, undefined));
+      return now.ready && now.alive ? EXIT.ok : EXIT.refused;
     }
+    let before: Status | undefined;
+    while (!stopping.aborted) {
+      before = await lookAgain(before, api, output);
+      await pause(everyMs, undefined, { signal: stopping }).catch(() => undefined);
+    }
+    return EXIT.ok;
   },
 };
 
+/** Whoever watches wants to see an outage begin and end; one that was there from the start is no outage. */
+async function lookAgain(before: Status | undefined, api: Api, output: Output): Promise<Status> {
+  try {
+    const now = await look(api);
+    output.screen(now, () => shown(now, before));
+    return now;
+  } catch (error) {
+    if (!before || !(error instanceof Fault && error.passing)) throw error;
+    const { message } = error;
+    const at = new Date().toISOString();
+    output.screen(
+      { at, url: api.url, error: message },
+      () => `${timeOf(at)}  ${message}\n\n${shown(before, undefined)}`,
+    );
+    return before;
+  }
+}
+
 async function look(api: Api): Promise<Status> {
-  const [ready, alive, metrics, listeners] = await Promise.all([
+  const [ready, alive, metrics, listeners, backlog] = await Promise.all([
     api.ask('GET', '/readyz', { retries: 1 }),
     api.ask('GET', '/livez', { retries: 1 }),
     api.get('/metrics'),
     api.list('/v1/listeners', {}, 10_000),
+    api.get('/v1/backlog'),
   ]);
   const samples = new Samples(metrics.text);
+  const states = new Map(
+    (listeners as { name: string; state: string }[]).map(({ name, state }) => [name, state]),
+  );
+  const { inbox, listeners: queues } = backlog.body as Backlog;
   return {
     at: new Date().toISOString(),
     url: api.url,
     ready: ready.status === 200,
     alive: alive.status === 200,
-    inbox: {
-      ready: samples.sum('backlog', { stage: 'inbox', status: 'ready' }),
-      held: samples.sum('backlog', { stage: 'inbox', status: 'held' }),
-      scheduled: samples.sum('backlog', { stage: 'inbox', status: 'scheduled' }),
-      oldestSeconds: samples.max('backlog_oldest_age_seconds', { stage: 'inbox' }),
-      deadLetters: samples.sum('dead_letters', { stage: 'inbox' }),
-    },
-    listeners: (listeners as { name: string; state: string }[]).map((one) => listenerStatus(one, samples)),
+    inbox,
+    listeners: queues.map((queue) => ({ ...queue, state: states.get(queue.name) ?? 'deleted' })),
     counts: {
+      since: samples.max('process_start_time_seconds') ?? 0,
       accepted: samples.sum('messages_accepted_total') ?? 0,
       processed: samples.sum('messages_ended_total') ?? 0,
       delivered: samples.sum('deliveries_attempted_total', { outcome: 'delivered' }) ?? 0,
@@ -88,26 +104,10 @@ async function look(api: Api): Promise<Status> {
   };
 }
 
-function listenerStatus({ name, state }: { name: string; state: string }, samples: Samples): ListenerStatus {
-  const labels = { stage: 'outbox', listener: name };
-  return {
-    name,
-    state,
-    ready:
-      samples.sum('backlog', { ...labels, status: 'ready' }) ??
-      samples.sum('backlog', { ...labels, status: 'limited' }) ??
-      samples.sum('backlog', { ...labels, status: 'closed' }),
-    held: samples.sum('backlog', { ...labels, status: 'held' }),
-    oldestSeconds: samples.max('backlog_oldest_age_seconds', labels),
-    deadLetters: samples.sum('dead_letters', labels),
-    circuitOpen: samples.max('circuit_open', { listener: name }) === 1,
-  };
-}
-
 function shown(now: Status, before: Status | undefined): string {
   const { inbox, listeners } = now;
   const lines = [
-    `${now.url}  ${now.ready ? 'ready' : 'NOT READY'}, ${now.alive ? 'alive' : 'STANDING STILL'}  ${now.at.slice(11, 19)} UTC`,
+    `${now.url}  ${now.ready ? 'ready' : 'NOT READY'}, ${now.alive ? 'alive' : 'STANDING STILL'}  ${timeOf(now.at)}`,
     rates(now, before),
     '',
     table(
@@ -132,18 +132,16 @@ function shown(now: Status, before: Status | undefined): string {
           { title: 'DEAD', of: ({ deadLetters }) => deadLetters, right: true },
         ]),
   ];
-  const blind =
-    inbox.ready === undefined
-      ? [
-          'The replica that answered has not looked at the backlog: it lacks the role upkeep, or just started.\n',
-        ]
-      : [];
-  return [...lines, ...blind].join('\n');
+  return lines.join('\n');
 }
 
-/** A replica that started anew begins to count anew. */
+function timeOf(at: string): string {
+  return `${at.slice(11, 19)} UTC`;
+}
+
+/** Another replica, or one that started anew, has counts of its own. */
 function rates(now: Status, before: Status | undefined): string {
-  if (!before || before.counts.accepted > now.counts.accepted) {
+  if (before?.counts.since !== now.counts.since) {
     const { accepted, processed, delivered } = now.counts;
     return `this replica, since it started: ${accepted} accepted, ${processed} processed, ${delivered} delivered`;
   }

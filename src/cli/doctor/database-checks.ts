@@ -6,7 +6,8 @@ import { clockFinding } from './clock-finding.ts';
 import { DOCTOR_LOOK } from './doctor.sql.ts';
 import { type Finding, fault, ok, warning } from './finding.ts';
 
-interface Look {
+/** What the statement answers with. */
+export interface Look {
   readonly version: string;
   readonly major: number;
   readonly durability: string;
@@ -41,13 +42,13 @@ async function findings(client: pg.Client, url: string): Promise<readonly Findin
   const { rows } = await client.query<Look>(DOCTOR_LOOK);
   const halfwayMs = (askedAtMs + Date.now()) / 2;
   const look = rows[0]!;
-  return [
-    usable(look),
-    ...durable(look),
-    clockFinding('clock of the database', Number(look.now_ms) - halfwayMs),
-    ...burdens(look),
-    await schema(url),
-  ];
+  return [...findingsOf(look, halfwayMs), await schema(url)];
+}
+
+/** Pure. */
+export function findingsOf(look: Look, halfwayMs: number): readonly Finding[] {
+  const ahead = clockFinding('clock of the database', Number(look.now_ms) - halfwayMs);
+  return [usable(look), ...durable(look), ahead, ...burdens(look)];
 }
 
 function usable(look: Look): Finding {

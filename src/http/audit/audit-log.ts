@@ -16,6 +16,7 @@ export const ACTIONS = [
   'listener.resume',
   'listener.rotate-secret',
   'listener.replay',
+  'listener.test',
   'api-key.create',
   'api-key.revoke',
   'schedule.put',

@@ -15,6 +15,7 @@ import {
 import type { Listener } from '../../listeners/listener.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
 import {
+  FIND_SPAN,
   IN_FLIGHT,
   INSERT_REPLAY,
   MARK_DONE,
@@ -26,6 +27,11 @@ import {
   TAKE_REPLAY,
   UNFINISHED,
 } from './replay.sql.ts';
+
+/** Between the beginning of a transaction and the position of a delivery that it writes; far above what one may take. */
+const LONGEST_TRANSACTION_MS = 3_600_000;
+/** Looked through with one statement: far from the statement timeout also where all of them match, on a busy machine (2 s). */
+const POSITIONS_PER_PART = 50_000;
 
 export interface ReplayFilter {
   readonly since: string;
@@ -70,15 +76,27 @@ export class ReplayStore {
     by: string,
   ): Promise<{ id: number; matched: number }> {
     return this.database.transaction(async (tx) => {
+      void tx.query(STRAIGHT_PLANS);
       const [row] = await tx.query<{ id: number }>(INSERT_REPLAY, [number, JSON.stringify(filter), by]);
-      const { since, until, types, keys, onlyFailed } = filter;
-      const likes = types?.map(likeOf) ?? null;
-      const values = [row!.id, number, since, until ?? null, likes, keys ?? null, onlyFailed];
-      const matched = await tx.execute(MATCH_DELIVERIES, values);
+      const matched = await this.match(row!.id, number, filter, tx);
       await tx.execute(SET_MATCHED, [row!.id, matched]);
       await this.audit.record({ by, action: 'listener.replay', target: name, filter, count: matched }, tx);
       return { id: row!.id, matched };
     });
+  }
+
+  private async match(replay: number, listener: number, filter: ReplayFilter, tx: Transaction) {
+    const { since, until = null, types, keys = null, onlyFailed } = filter;
+    const span = [listener, since, until, LONGEST_TRANSACTION_MS];
+    const [found] = await tx.query<{ low: number; high: number }>(FIND_SPAN, span);
+    const { low, high } = found!;
+    const values = [replay, listener, since, until, types?.map(likeOf) ?? null, keys, onlyFailed];
+    let matched = 0;
+    for (let from = low; from < high; from += POSITIONS_PER_PART) {
+      const part = [...values, from, Math.min(from + POSITIONS_PER_PART, high)];
+      matched += await tx.execute(MATCH_DELIVERIES, part);
+    }
+    return matched;
   }
 
   async progress(id: number, listener: number): Promise<ReplayProgress | undefined> {

@@ -2,18 +2,52 @@ export const INSERT_REPLAY = `
   INSERT INTO replay (listener, filter, matched, created_by) VALUES ($1, $2, 0, $3) RETURNING id`;
 
 /**
- * replay.match — every settled delivery of the listener that the filter means. One look at the whole time span; what is
- * still waiting is sent anyway, what was discarded is not wanted. $1 replay, $2 listener, $3 since, $4 until, $5 types as patterns of LIKE, $6 keys,
- * $7 only failed
+ * Two positions next to each other among the deliveries of the listener, found by halving: `low` was created before the time,
+ * and what comes from `high` on was not. $1 listener
+ */
+const EDGE = (time: string) => `
+  WITH RECURSIVE search(low, high) AS (
+    SELECT 0::bigint, COALESCE((SELECT position FROM outbox WHERE listener = $1 ORDER BY listener, position DESC LIMIT 1), 0) + 1
+    UNION ALL
+    SELECT CASE WHEN probe.created_at < ${time} THEN probe.position ELSE search.low END,
+           CASE WHEN probe.created_at < ${time} THEN search.high ELSE middle END
+    FROM search CROSS JOIN LATERAL (SELECT (search.low + search.high) / 2) AS halved(middle)
+    LEFT JOIN LATERAL (
+      SELECT outbox.position, outbox.created_at FROM outbox
+      WHERE outbox.listener = $1 AND outbox.position >= middle ORDER BY outbox.listener, outbox.position LIMIT 1
+    ) AS probe ON true
+    WHERE search.high - search.low > 1
+  )`;
+
+const LAST_STEP = 'FROM search ORDER BY high - low LIMIT 1';
+
+/**
+ * replay.span — between which positions everything lies that was created in a time span: no index has the time, and tens of
+ * millions of deliveries take longer to look through than a statement may. Positions grow with the time at which they are
+ * given, which is some time after \`created_at\`, the beginning of their transaction: one that was created longer before a
+ * time than any transaction takes got its position before it, and the other way round.
+ * $1 listener, $2 since, $3 until, $4 the longest transaction, in ms
+ */
+export const FIND_SPAN = `
+  SELECT (${EDGE(`$2::timestamptz - $4 * interval '1 millisecond'`)} SELECT low ${LAST_STEP}) AS low,
+         (${EDGE(`COALESCE($3::timestamptz, now()) + $4 * interval '1 millisecond'`)} SELECT high ${LAST_STEP}) AS high`;
+
+/**
+ * replay.match — every settled delivery of the listener that the filter means, in a part of the span; what is still waiting
+ * is sent anyway, what was discarded is not wanted. $1 replay, $2 listener, $3 since, $4 until, $5 types as patterns of LIKE,
+ * $6 keys, $7 only failed, $8 from which position on, $9 before which
  */
 export const MATCH_DELIVERIES = `
   INSERT INTO replay_delivery (replay, lane, key, position)
   SELECT $1, outbox.lane, outbox.key, outbox.position
-  FROM outbox JOIN inbox ON inbox.position = outbox.message
-  WHERE outbox.listener = $2 AND outbox.settled_at IS NOT NULL AND outbox.status <> 'discarded'
+  FROM outbox
+  WHERE outbox.listener = $2 AND outbox.position >= $8 AND outbox.position < $9
+    AND outbox.settled_at IS NOT NULL AND outbox.status <> 'discarded'
     AND outbox.created_at >= $3 AND outbox.created_at < COALESCE($4::timestamptz, now())
-    AND ($5::text[] IS NULL OR inbox.type LIKE ANY ($5)) AND ($6::text[] IS NULL OR inbox.key = ANY ($6))
-    AND (NOT $7::boolean OR outbox.status = 'dead')`;
+    AND (NOT $7::boolean OR outbox.status = 'dead')
+    AND ($5::text[] IS NULL AND $6::text[] IS NULL OR EXISTS (
+      SELECT FROM inbox WHERE inbox.position = outbox.message
+        AND ($5 IS NULL OR inbox.type LIKE ANY ($5)) AND ($6 IS NULL OR inbox.key = ANY ($6))))`;
 
 export const SET_MATCHED = 'UPDATE replay SET matched = $2 WHERE id = $1';
 

@@ -39,17 +39,14 @@ export class DeadLetterAlarms {
     return 'idle';
   }
 
-  /** The alert first: should this replica die in between, it is raised twice rather than never. */
+  /** One transaction: an alert is raised once, and not forgotten with a replica that dies. */
   private async report({ queue, listener, count, reported }: QueueCount, tx: Transaction): Promise<void> {
     const reached = this.thresholdsOf(listener ?? 'inbox').findLast((threshold) => threshold <= count) ?? 0;
     if (reached === reported) return;
     if (reached > reported) {
       const where = listener === null ? { stage: 'inbox' } : { stage: 'outbox', listener };
-      await this.alerts.raise({
-        name: 'dead-letters',
-        key: queue,
-        details: { ...where, threshold: reached, atLeast: count },
-      });
+      const details = { ...where, threshold: reached, atLeast: count };
+      await this.alerts.raise({ name: 'dead-letters', key: queue, details }, tx);
     }
     await tx.execute(SET_REPORTED, [queue, reached]);
   }

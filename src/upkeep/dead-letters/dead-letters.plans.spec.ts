@@ -6,7 +6,7 @@ import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter } from './dead-letter-filter.ts';
 import { groupDeadLetters, listDeadLetters } from './dead-letters.sql.ts';
-import { applyRuling } from './rulings.sql.ts';
+import { applyRuling, NEXT_KEYS } from './rulings.sql.ts';
 
 let database: TestDatabase;
 
@@ -33,6 +33,14 @@ beforeAll(async () => {
   await database.query(`
     UPDATE ruling_item SET outcome = 'done'
     WHERE position IN (SELECT position FROM ruling_item ORDER BY position LIMIT 2000)`);
+  // Revived, and on their way at two listeners with something left each.
+  await database.query(`
+    INSERT INTO outbox (listener, lane, message, key, sequence, status, waits, ruling)
+    SELECT n, n * 256, 1, 'way-' || way, 1, 'held', 'held', 1
+    FROM generate_series(2, 3) AS n, generate_series(1, 1000) AS way`);
+  await database.query(`
+    INSERT INTO ruling_item (ruling, stage, lane, key, position)
+    SELECT 1, 'outbox', n * 256, 'left', n FROM generate_series(2, 3) AS n`);
 });
 afterAll(() => database.drop());
 
@@ -87,5 +95,12 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
     );
     // Each of them is sorted into those that are dead letters and those that are none.
     expect(lookedAt).toBe(500);
+  });
+
+  it('a ruling finds out where it has room without a look at what it has on its way elsewhere', async () => {
+    const { lookedAt, left } = await connected((client) =>
+      inVain(client, STRAIGHT_PLANS, NEXT_KEYS, [1, 500]),
+    );
+    expect({ lookedAt, left }).toEqual({ lookedAt: 0, left: 3 });
   });
 });

@@ -21,16 +21,22 @@ import type { RulingKind, RulingProgress, RulingRequest, Step } from './ruling.t
 import {
   ADD_ITEM,
   applyRuling,
-  IN_FLIGHT,
   INSERT_RULING,
   MARK_DONE,
   matchDeadLetters,
-  NEXT_KEY,
+  NEXT_KEYS,
   PROGRESS,
   SET_MATCHED,
   TAKE_RULING,
   UNDONE,
 } from './rulings.sql.ts';
+
+/** The first key with something left of a queue. */
+interface Head extends Place {
+  readonly key: string;
+  /** On its way in that queue. */
+  readonly waiting: number;
+}
 
 /** Undoes a ruling about one that is no dead letter any more. */
 export class NotDead extends Error {}
@@ -61,6 +67,7 @@ export class RulingStore {
   /** One, at once. Throws NotDead. */
   one({ stage, id, lane, order_key, position }: DeadLetterRow, request: RulingRequest): Promise<void> {
     return this.database.transaction(async (tx) => {
+      void tx.query(STRAIGHT_PLANS);
       const ruling = await this.insert({ id }, request, tx);
       await tx.execute(ADD_ITEM, [ruling, stage, lane, order_key, position]);
       await this.record(ruling, { target: id, count: 1 }, request, tx);
@@ -80,22 +87,20 @@ export class RulingStore {
     return rows.map(({ id }) => id);
   }
 
-  /** One step of a ruling; undefined: another replica is at it. A key that is half way is not on its way: it is gone on with. */
+  /** One step of a ruling, in the first queue that has room; undefined: another replica is at it. */
   step(ruling: number, mostItems: number, mostInFlight: number): Promise<Step | undefined> {
     return this.database.transaction(async (tx) => {
+      void tx.query(STRAIGHT_PLANS);
       const [taken] = await tx.query<{ kind: RulingKind }>(TAKE_RULING, [ruling]);
       if (!taken) return undefined;
-      const [next] = await tx.query<Place & { key: string }>(NEXT_KEY, [ruling]);
-      if (!next) {
+      const heads = await tx.query<Head>(NEXT_KEYS, [ruling, mostInFlight]);
+      if (heads.length === 0) {
         await tx.execute(MARK_DONE, [ruling]);
         return { kind: 'done' };
       }
-      const [[count], halfWay] = await Promise.all([
-        tx.query<{ waiting: number }>(IN_FLIGHT, [ruling, mostInFlight]),
-        isHalfWay(tx, next, next.key, keeperOf(ruling)),
-      ]);
-      if (count!.waiting >= mostInFlight && !halfWay) return { kind: 'full' };
-      const { stage, lane } = next;
+      const head = await withRoom(tx, ruling, heads, mostInFlight);
+      if (!head) return { kind: 'full' };
+      const { stage, lane } = head;
       const changed = await this.apply(tx, ruling, taken.kind, { stage, lane }, mostItems);
       return { kind: 'applied', ruling: taken.kind, stage, lane, changed };
     });
@@ -126,13 +131,26 @@ export class RulingStore {
     mostItems: number,
   ): Promise<number> {
     const { stage, lane } = place;
-    await Promise.all([tx.query(STRAIGHT_PLANS), lockLane(tx, place)]);
+    await lockLane(tx, place);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
     const keys = await tx.query<ChangedKey>(applyRuling(stage, kind), [ruling, lane, mostItems]);
     if (kind === 'revive') await putBehindHolds(tx, place, keys, keeperOf(ruling));
     else await endDeadLetterHolds(tx, place, wholeOnes(keys));
     return keys.reduce((sum, { changed }) => sum + changed, 0);
   }
+}
+
+/** A key that is half way is not on its way: it is gone on with. */
+async function withRoom(
+  tx: Transaction,
+  ruling: number,
+  heads: readonly Head[],
+  mostInFlight: number,
+): Promise<Head | undefined> {
+  const rooms = await Promise.all(
+    heads.map((head) => head.waiting < mostInFlight || isHalfWay(tx, head, head.key, keeperOf(ruling))),
+  );
+  return heads.find((_, n) => rooms[n]);
 }
 
 function keeperOf(ruling: number): Keeper {

@@ -23,16 +23,34 @@ export const UNDONE = 'SELECT id FROM ruling WHERE done_at IS NULL ORDER BY id';
 /** ruling.take — unless another replica works at it. $1 ruling */
 export const TAKE_RULING = 'SELECT kind FROM ruling WHERE id = $1 AND done_at IS NULL FOR UPDATE SKIP LOCKED';
 
-/** ruling.inFlight — revived and not settled again, counted up to $2. $1 ruling */
-export const IN_FLIGHT = `
-  SELECT count(*)::int AS waiting FROM (
-    (SELECT FROM inbox WHERE ruling = $1 AND settled_at IS NULL LIMIT $2)
-    UNION ALL (SELECT FROM outbox WHERE ruling = $1 AND settled_at IS NULL LIMIT $2)) AS on_its_way`;
-
-/** ruling.next — the first key with something left, and where. $1 ruling */
-export const NEXT_KEY = `
+/** What is first among those left. $1 ruling */
+const FIRST_LEFT = (further: string) => `
   SELECT stage, lane, key FROM ruling_item
-  WHERE ruling = $1 AND outcome IS NULL ORDER BY ruling, stage, lane, key, position LIMIT 1`;
+  WHERE ruling = $1 AND outcome IS NULL ${further} ORDER BY ruling, stage, lane, key, position LIMIT 1`;
+
+/** Revived and not settled again. What waits for somebody (an operator, a dead letter) is not: it may wait for weeks. */
+const ON_ITS_WAY = (stage: Stage) => `
+  SELECT FROM ${stage} AS revived
+  WHERE head.stage = '${stage}' AND revived.ruling = $1 AND revived.settled_at IS NULL
+    AND revived.lane >= head.lane & ~255 AND revived.lane <= head.lane | 255
+    AND NOT EXISTS (
+      SELECT FROM hold WHERE hold.queue = '${stage}' AND hold.lane = revived.lane AND hold.key = revived.key
+        AND hold.reason IN ('operator', 'dead-letter') AND hold.until > clock_timestamp())
+  LIMIT $2`;
+
+/**
+ * ruling.next — of each queue, the inbox or a listener, the first key with something left, and how much is on its way there,
+ * counted up to $2: a listener that nothing goes to at the moment keeps no other one waiting. $1 ruling
+ */
+export const NEXT_KEYS = `
+  WITH RECURSIVE head(stage, lane, key) AS (
+    (${FIRST_LEFT('')})
+    UNION ALL
+    SELECT next.* FROM head CROSS JOIN LATERAL (
+      ${FIRST_LEFT('AND (stage, lane) > (head.stage, head.lane | 255)')}) AS next
+  )
+  SELECT head.*, (SELECT count(*)::int FROM ((${ON_ITS_WAY('inbox')}) UNION ALL (${ON_ITS_WAY('outbox')})) AS one) AS waiting
+  FROM head`;
 
 /** As if it had come now: neither is it given up for having waited, nor is its listener's patience used up. */
 const REVIVED = `status = 'held', waits = 'held', waits_since = clock_timestamp(), settled_at = NULL, lapsed_at = NULL, attempt = 0`;

@@ -12,7 +12,7 @@ import { RulingStore } from './ruling-store.ts';
 
 /** Their lane is locked for so long. */
 const ITEMS_PER_STEP = 500;
-/** Of one ruling; beyond, it waits until they are handled. All dead letters of a key go on together. */
+/** Of one ruling in one queue; beyond, that waits until they are handled. All dead letters of a key go on together. */
 const MOST_IN_FLIGHT = 500;
 const POLL_MS = 500;
 

@@ -1,5 +1,7 @@
-import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { Interval } from '@nestjs/schedule';
+import type { Loop, Next } from '../../clock/loop.ts';
+import { Loops } from '../../clock/loops.ts';
 import { formatDuration } from '../../config/duration.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
@@ -34,6 +36,14 @@ const SWEEPS_PER_WALK = 60;
 type Stage = 'inbox' | 'outbox';
 type Place = readonly [lane: number, position: number];
 
+/** When a sweep is to end early, and whom it tells that it gets on. */
+interface Course {
+  readonly signal: AbortSignal;
+  readonly progressed: () => void;
+}
+
+const WITHOUT_END: Course = { signal: new AbortController().signal, progressed: () => undefined };
+
 interface Step {
   readonly removed: number;
   readonly seen: number;
@@ -47,12 +57,12 @@ interface Step {
 
 /** A10, A11: removes what ended long enough ago, each status, type and queue after its own time. */
 @Injectable()
-export class Retention implements BeforeApplicationShutdown {
+export class Retention {
+  private readonly loop: Loop;
   private readonly removed;
   private readonly givenUp;
   private readonly failed;
-  private sweeping: Promise<void> | undefined;
-  private stopping = false;
+  private due = false;
   private sweeps = 0;
   private readonly lookedUpTo: Record<Stage, number> = { inbox: 0, outbox: 0 };
 
@@ -61,8 +71,10 @@ export class Retention implements BeforeApplicationShutdown {
     @Inject(LOG) private readonly log: Log,
     private readonly database: Database,
     private readonly audit: AuditLog,
+    loops: Loops,
     metrics: Metrics,
   ) {
+    this.loop = loops.run('upkeep', 'retention', EVERY_MS, (...pass) => this.pass(...pass));
     this.removed = metrics.counter({
       name: 'retention_removed_total',
       help: 'Rows removed because their retention was over.',
@@ -77,31 +89,31 @@ export class Retention implements BeforeApplicationShutdown {
     for (const stage of ['inbox', 'outbox']) this.givenUp.inc({ stage }, 0);
     this.failed = metrics.counter({
       name: 'retention_failed_total',
-      help: 'Sweeps that failed; the next one goes on where they ended.',
+      help: 'Sweeps that failed; they are tried again.',
     });
   }
 
-  async beforeApplicationShutdown(): Promise<void> {
-    this.stopping = true;
-    await this.sweeping;
-  }
-
-  /** A sweep may take longer than the interval; the next one then waits for its own turn. */
   @Interval(EVERY_MS)
   tick(): void {
-    if (!this.settings.roles.includes('upkeep') || this.sweeping !== undefined) return;
-    this.sweeping = this.sweep()
-      .catch((error) => {
-        this.failed.inc();
-        this.log.error({ event: 'retention.failed', error }, 'the sweep is tried again later');
-      })
-      .finally(() => {
-        this.sweeping = undefined;
-      });
+    this.due = true;
+    this.loop.wake();
+  }
+
+  /** A sweep may take longer than the interval: the next one follows it. One that failed stays due. */
+  private async pass(signal: AbortSignal, progressed: () => void): Promise<Next> {
+    if (!this.due) return 'idle';
+    try {
+      await this.sweep({ signal, progressed });
+    } catch (error) {
+      this.failed.inc();
+      throw error;
+    }
+    this.due = false;
+    return 'idle';
   }
 
   /** Deliveries first: a message goes when its deliveries are gone. */
-  async sweep(): Promise<void> {
+  async sweep(course: Course = WITHOUT_END): Promise<void> {
     const { retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded } =
       this.settings;
     const { retentionTypes, retentionDeadQueues, retentionAudit } = this.settings;
@@ -112,28 +124,29 @@ export class Retention implements BeforeApplicationShutdown {
       ...[...retentionTypes, ...retentionDeadQueues].map(({ ms }) => ms),
     );
     const ofInbox = retentionDeadQueues.find(({ name }) => name === 'inbox')?.ms ?? retentionDead;
-    await this.walk('outbox', REMOVE_DELIVERIES, [
+    await this.walk(course, 'outbox', REMOVE_DELIVERIES, [
       ...[...types, retentionFinished, retentionDead, retentionWaiting, shortest],
       ...[retentionDeadQueues.map(({ name }) => name), retentionDeadQueues.map(({ ms }) => ms)],
     ]);
-    await this.walk('inbox', REMOVE_MESSAGES, [
+    await this.walk(course, 'inbox', REMOVE_MESSAGES, [
       ...[...types, retentionFinished, ofInbox, retentionWaiting, shortest],
       ...[retentionExpired, retentionSuperseded],
     ]);
-    await this.removeAll((most) => this.audit.remove(retentionAudit, most));
+    await this.removeAll(course, (most) => this.audit.remove(retentionAudit, most));
     const decided = Math.max(retentionAudit, retentionDead, ...retentionDeadQueues.map(({ ms }) => ms));
-    await this.removeWithItems(REMOVE_RULING_ITEMS, REMOVE_RULINGS, decided);
-    await this.removeWithItems(REMOVE_REPLAY_DELIVERIES, REMOVE_REPLAYS, decided);
+    await this.removeWithItems(course, REMOVE_RULING_ITEMS, REMOVE_RULINGS, decided);
+    await this.removeWithItems(course, REMOVE_REPLAY_DELIVERIES, REMOVE_REPLAYS, decided);
   }
 
-  private async walk(stage: Stage, sql: string, values: readonly unknown[]): Promise<void> {
+  private async walk(course: Course, stage: Stage, sql: string, values: readonly unknown[]): Promise<void> {
     let after = this.lookedUpTo[stage];
     for (let metYoung = false; ; ) {
       const step = await this.step(stage, sql, [after, STRETCH, ...values]);
       if (!step) return;
       this.removed.inc({ stage }, step.removed);
       await this.giveUp(stage, step.given_up);
-      if (this.stopping || step.young || step.seen < STRETCH) return;
+      course.progressed();
+      if (course.signal.aborted || step.young || step.seen < STRETCH) return;
       if (!metYoung) this.lookedUpTo[stage] = step.first_young === null ? step.last : step.first_young - 1;
       metYoung ||= step.first_young !== null;
       after = step.last;
@@ -174,14 +187,22 @@ export class Retention implements BeforeApplicationShutdown {
   }
 
   /** Their items first, and one without any goes itself. */
-  private async removeWithItems(items: string, ones: string, olderThanMs: number): Promise<void> {
-    await this.removeAll((most) => this.database.execute(items, [olderThanMs, most]));
+  private async removeWithItems(
+    course: Course,
+    items: string,
+    ones: string,
+    olderThanMs: number,
+  ): Promise<void> {
+    await this.removeAll(course, (most) => this.database.execute(items, [olderThanMs, most]));
     await this.database.execute(ones, [olderThanMs]);
   }
 
   /** A part at a time, until there is nothing left. */
-  private async removeAll(removeSome: (most: number) => Promise<number>): Promise<void> {
-    while (!this.stopping && (await removeSome(STRETCH)) === STRETCH);
+  private async removeAll(
+    { signal, progressed }: Course,
+    removeSome: (most: number) => Promise<number>,
+  ): Promise<void> {
+    while (!signal.aborted && (await removeSome(STRETCH)) === STRETCH) progressed();
   }
 }
 

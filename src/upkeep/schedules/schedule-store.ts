@@ -102,16 +102,20 @@ export class ScheduleStore {
     return this.reads.query(LIST_SCHEDULES, [after ?? '', limit]);
   }
 
-  takeDue(most: number, tx: Transaction): Promise<(ScheduleRow & { now: Date })[]> {
-    return tx.query(TAKE_DUE, [most]);
+  takeDue(
+    most: number,
+    except: readonly string[],
+    tx: Transaction,
+  ): Promise<(ScheduleRow & { now: Date })[]> {
+    return tx.query(TAKE_DUE, [most, except]);
   }
 
   async advance(name: string, nextAt: Date, lastAt: Date | undefined, tx: Transaction): Promise<void> {
     await tx.execute(ADVANCE, [name, nextAt, lastAt ?? null]);
   }
 
-  async untilNextMs(): Promise<number | undefined> {
-    const [row] = await this.database.query<{ ms: number }>(UNTIL_NEXT);
+  async untilNextMs(except: readonly string[]): Promise<number | undefined> {
+    const [row] = await this.database.query<{ ms: number }>(UNTIL_NEXT, [except]);
     return row?.ms;
   }
 

@@ -29,16 +29,17 @@ export const LIST_SCHEDULES = `SELECT ${COLUMNS} FROM schedule WHERE name > $1 O
 
 /**
  * schedule.takeDue — locked until the transaction that posts their messages ends. A replica that comes second steps over
- * them, and one that comes later finds another next_at: each tick is one replica's, by one clock. $1 most
+ * them, and one that comes later finds another next_at: each tick is one replica's, by one clock. $1 most, $2 names of those
+ * that this replica leaves to others
  */
 export const TAKE_DUE = `
   SELECT ${COLUMNS}, clock_timestamp() AS now FROM schedule
-  WHERE NOT paused AND next_at <= clock_timestamp() ORDER BY next_at LIMIT $1 FOR UPDATE SKIP LOCKED`;
+  WHERE NOT paused AND next_at <= clock_timestamp() AND name <> ALL ($2::text[]) ORDER BY next_at LIMIT $1 FOR UPDATE SKIP LOCKED`;
 
 /** $1 name, $2 next, $3 last or null */
 export const ADVANCE = 'UPDATE schedule SET next_at = $2, last_at = COALESCE($3, last_at) WHERE name = $1';
 
-/** schedule.untilNext — milliseconds. */
+/** schedule.untilNext — milliseconds. $1 names of those that this replica leaves to others */
 export const UNTIL_NEXT = `
   SELECT ceil(extract(epoch FROM next_at - clock_timestamp()) * 1000)::bigint AS ms FROM schedule
-  WHERE NOT paused ORDER BY next_at LIMIT 1`;
+  WHERE NOT paused AND name <> ALL ($1::text[]) ORDER BY next_at LIMIT 1`;

@@ -17,7 +17,8 @@ const SOURCE = 'urn:sluice:schedules';
 const MOST_AT_ONCE = 20;
 /** Another replica may have been told of a schedule. */
 const LONGEST_REST_MS = 1_000;
-const PUT_OFF_MS = 3_600_000;
+/** So long a schedule that this replica does not understand is left to others. */
+const LEFT_MS = 60_000;
 
 interface Posted {
   readonly schedules: number;
@@ -29,6 +30,8 @@ interface Posted {
 export class Schedules {
   private readonly loop: Loop;
   private readonly ticks;
+  /** Names of schedules that this replica does not understand, and until when it does not look at them. */
+  private readonly left = new Map<string, number>();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
@@ -49,6 +52,7 @@ export class Schedules {
 
   /** A schedule was put or resumed. */
   wake(): void {
+    this.left.clear();
     this.loop.wake();
   }
 
@@ -56,13 +60,13 @@ export class Schedules {
     const { schedules, lanes } = await this.database.transaction((tx) => this.postDue(tx));
     if (lanes.size) this.wakeups.written('inbox', lanes);
     if (schedules === MOST_AT_ONCE) return 'again';
-    const ms = (await this.store.untilNextMs()) ?? LONGEST_REST_MS;
+    const ms = (await this.store.untilNextMs(this.leftToOthers())) ?? LONGEST_REST_MS;
     // What is due and was not taken is in another replica's hands.
     return { afterMs: Math.min(LONGEST_REST_MS, Math.max(20, ms)) };
   }
 
   private async postDue(tx: Transaction): Promise<Posted> {
-    const due = await this.store.takeDue(MOST_AT_ONCE, tx);
+    const due = await this.store.takeDue(MOST_AT_ONCE, this.leftToOthers(), tx);
     const lanes = new Set<number>();
     for (const row of due) for (const lane of await this.post(row, row.now, tx)) lanes.add(lane);
     return { schedules: due.length, lanes };
@@ -71,7 +75,7 @@ export class Schedules {
   /** Answers with the lanes written to. */
   private async post(row: ScheduleRow, now: Date, tx: Transaction): Promise<number[]> {
     const parsed = Cron.parse(row.cron, row.timezone);
-    if (parsed.kind === 'faulty') return this.putOff(row, now, parsed.detail, tx);
+    if (parsed.kind === 'faulty') return this.leave(row, parsed.detail);
     const { ticks, nextAt, missedFrom } = dueTicks(parsed.cron, row.next_at, now, row.on_missed);
     if (missedFrom)
       this.log.warn(
@@ -87,11 +91,22 @@ export class Schedules {
     return messages.map(({ lane }) => lane);
   }
 
-  /** It was valid where it was put; this replica knows other time zones. The others must not wait for it. */
-  private async putOff({ name }: ScheduleRow, now: Date, reason: string, tx: Transaction): Promise<number[]> {
-    this.log.error({ event: 'schedule.invalid', schedule: name, reason }, 'a schedule cannot be understood');
-    await this.store.advance(name, new Date(now.getTime() + PUT_OFF_MS), undefined, tx);
+  /**
+   * It was valid where it was put; this replica knows other time zones. One that knows them posts its ticks, now or, as its
+   * policy says, later; the others must not wait for it here.
+   */
+  private leave({ name }: ScheduleRow, reason: string): number[] {
+    this.log.error(
+      { event: 'schedule.invalid', schedule: name, reason, retryInMs: LEFT_MS },
+      'a schedule cannot be understood here; it is left to other replicas',
+    );
+    this.left.set(name, performance.now() + LEFT_MS);
     return [];
+  }
+
+  private leftToOthers(): string[] {
+    for (const [name, untilMs] of this.left) if (untilMs <= performance.now()) this.left.delete(name);
+    return [...this.left.keys()];
   }
 }
 
