@@ -99,42 +99,6 @@ describe('a lane that goes along with the transaction that writes to it', () => 
   });
 });
 
-describe('a claim ahead of what is in hand', () => {
-  const claim = ({ token }: { token: string }, inHand: number) =>
-    a.queue.claimTogether([{ lane: 7, token, inHand }], 2).then(positions);
-
-  it('takes what is ready behind it, and nothing twice', async () => {
-    for (let n = 0; n < 5; n++) await database.query(posting(`k${n}`));
-    const { tenure, rows } = (await a.queue.lease({ hint: [7], mostLanes: 1, mostRows: 2 }))!;
-    expect(positions(rows)).toEqual([1, 2]);
-    expect(await claim(tenure, 2)).toEqual([3, 4]);
-    expect(await claim(tenure, 4)).toEqual([5]);
-    expect(await claim(tenure, 0)).toEqual([1, 2]);
-  });
-
-  it('takes nothing from behind a hold: that may be in hand', async () => {
-    for (const key of ['held', 'k']) await database.query(posting(key));
-    await database.query(`UPDATE inbox SET status = 'held', waits = 'held' WHERE key = 'held'`);
-    await database.query(
-      `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'held', 7, now(), 'retry')`,
-    );
-    const { tenure, rows } = (await a.queue.lease({ hint: [7], ...ONE }))!;
-    expect(positions(rows)).toEqual([1, 2]);
-    expect(await claim(tenure, 2)).toEqual([]);
-    expect(await claim(tenure, 0)).toEqual([1, 2]);
-  });
-
-  it('keeps what it meets of a held key waiting', async () => {
-    for (const key of ['k', 'held']) await database.query(posting(key));
-    const { tenure } = (await a.queue.lease({ hint: [7], mostLanes: 1, mostRows: 1 }))!;
-    await database.query(
-      `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'held', 7, 'infinity', 'dead-letter')`,
-    );
-    expect(await claim(tenure, 1)).toEqual([]);
-    expect((await stored())[1]).toEqual({ status: 'held', attempt: 0 });
-  });
-});
-
 describe('offers', () => {
   it('are open until what became of them is known, and what was taken is done', async () => {
     const offers = new Offers<TestRow>();

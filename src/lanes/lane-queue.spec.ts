@@ -181,7 +181,7 @@ describe('2. only the holder changes rows', () => {
     await hold(b, taken.tenure, 7, 'k', 0);
     await post(7, 'k', 1);
     const door = await closedDoor(database);
-    alter(a, 'claim', 'AS in_hand FROM lane', `AS in_hand FROM ${door.sql} AS door, lane`);
+    alter(a, 'claim', 'SELECT lane.lane FROM lane', `SELECT lane.lane FROM ${door.sql} AS door, lane`);
     alter(a, 'claim', 'ORDER BY lane.lane FOR NO KEY UPDATE', 'FOR NO KEY UPDATE OF lane');
     const claiming = a.queue.claim(tenure, 8);
     await door.reached();

@@ -151,14 +151,12 @@ function unmark(table: string, which: string): string {
  * A row that is marked already was left behind by a crash: it was charged then.
  * Rows are marked where they were found (ctid): only the holder of a lane changes its rows, so they are still there.
  * Answers with at least one row, whose position is null when nothing was claimed, and how many were parked.
- * A holder that still has rows in its hands claims ahead: only what is ready behind them, nothing from behind a hold.
- * $1 queue, $2 tokens, $3 lanes, $4 most rows per lane, $5 how many ready ones of a lane are looked at, $6 most rows,
- * $7 the last position in hand of each lane, or null
+ * $1 queue, $2 tokens, $3 lanes, $4 most rows per lane, $5 how many ready ones of a lane are looked at, $6 most rows
  */
 export function claimRows({ table, columns }: QueueTable): string {
   return kept(`
     WITH mine AS MATERIALIZED (
-      SELECT lane.lane, COALESCE(($7::bigint[])[array_position($3::integer[], lane.lane)], 0) AS in_hand FROM lane
+      SELECT lane.lane FROM lane
       WHERE lane.queue = $1 AND lane.lane = ANY ($3::integer[]) AND lane.token = ANY ($2::uuid[])
       ORDER BY lane.lane FOR NO KEY UPDATE
     ),
@@ -167,7 +165,7 @@ export function claimRows({ table, columns }: QueueTable): string {
       FROM mine
       CROSS JOIN LATERAL (
         SELECT queued.ctid AS place, queued.position, queued.key FROM ${table} AS queued
-        WHERE (queued.lane, queued.position) > (mine.lane, mine.in_hand) AND (queued.lane, queued.position) <= (mine.lane, ${LAST})
+        WHERE (queued.lane, queued.position) > (mine.lane, 0) AND (queued.lane, queued.position) <= (mine.lane, ${LAST})
           AND queued.settled_at IS NULL AND queued.waits IS NULL
         ORDER BY queued.lane, queued.position LIMIT $5
       ) AS head
@@ -185,7 +183,7 @@ export function claimRows({ table, columns }: QueueTable): string {
       FROM mine
       CROSS JOIN LATERAL (
         SELECT hold.key FROM hold
-        WHERE mine.in_hand = 0 AND hold.queue = $1 AND hold.lane = mine.lane AND hold.until <= statement_timestamp()
+        WHERE hold.queue = $1 AND hold.lane = mine.lane AND hold.until <= statement_timestamp()
         ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MOST_DUE_HOLDS}
       ) AS hold
       CROSS JOIN LATERAL (

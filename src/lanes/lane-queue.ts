@@ -173,7 +173,7 @@ export class LaneQueue<Row extends LaneRow> {
     return {
       statements: [
         [this.sql.leaseHinted, [name, 0, hint, mostLanes, token, leaseMs, replica, 1, false]],
-        [this.sql.claim, [name, [token], hint, share.perLane, share.window, share.mostRows, null]],
+        [this.sql.claim, [name, [token], hint, share.perLane, share.window, share.mostRows]],
       ],
       leased: (answers) => {
         const [lanes, answer] = answers as [LaneRow[], (Row & { parked: number })[]];
@@ -201,21 +201,16 @@ export class LaneQueue<Row extends LaneRow> {
     }
   }
 
-  /**
-   * The same for lanes that were leased one after the other and are held each for itself. `inHand`: the last position of
-   * what was claimed of a lane and may not be settled yet.
-   */
+  /** The same for lanes that were leased one after the other and are held each for itself. */
   async claimTogether(
-    held: readonly { readonly lane: number; readonly token: string; readonly inHand?: number }[],
+    held: readonly { readonly lane: number; readonly token: string }[],
     perLane: number,
   ): Promise<Row[]> {
     const tokens = [...new Set(held.map(({ token }) => token))];
     const lanes = held.map(({ lane }) => lane);
-    const inHand = held.map((one) => one.inHand ?? 0);
-    const share = { perLane, window: perLane, mostRows: perLane * lanes.length };
     const { rows } = await this.database.transaction((tx) => {
       void tx.query(QUEUE_SETTINGS);
-      return this.claimIn(tx, tokens, lanes, share, inHand);
+      return this.claimIn(tx, tokens, lanes, { perLane, window: perLane, mostRows: perLane * lanes.length });
     });
     return rows;
   }
@@ -399,10 +394,9 @@ export class LaneQueue<Row extends LaneRow> {
     tokens: readonly string[],
     lanes: readonly number[],
     { perLane, window, mostRows }: Share,
-    inHand: readonly number[] | null = null,
   ): Promise<Claimed<Row>> {
     if (lanes.length === 0) return { rows: [], parked: 0 };
-    const values = [this.name, tokens, lanes, perLane, window, mostRows, inHand];
+    const values = [this.name, tokens, lanes, perLane, window, mostRows];
     const [answer] = await Promise.all([
       tx.query<Row & { parked: number }>(this.sql.claim, values),
       tx.execute(this.sql.clear, [this.name, tokens, lanes]),

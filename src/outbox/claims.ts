@@ -5,8 +5,6 @@ import { OutboxQueue } from './outbox-queue.ts';
 
 interface Hungry {
   readonly held: HeldLane;
-  readonly most: number;
-  readonly inHand: number;
   resolve(rows: ClaimedDelivery[]): void;
   reject(error: unknown): void;
 }
@@ -19,10 +17,9 @@ export class Claims {
 
   constructor(private readonly queue: OutboxQueue) {}
 
-  /** Those behind the last position in hand: they are claimed while what is in hand is sent. */
-  next(held: HeldLane, most: number, inHand: number): Promise<ClaimedDelivery[]> {
+  next(held: HeldLane): Promise<ClaimedDelivery[]> {
     return new Promise((resolve, reject) => {
-      this.hungry.push({ held, most, inHand, resolve, reject });
+      this.hungry.push({ held, resolve, reject });
       if (!this.claiming) void this.feed();
     });
   }
@@ -33,11 +30,11 @@ export class Claims {
     while (this.hungry.length > 0) {
       const all = this.hungry;
       this.hungry = [];
-      const sizes = new Set(all.map(({ most }) => most));
+      const sizes = new Set(all.map(({ held }) => held.mostRows));
       await Promise.all(
         [...sizes].map((size) =>
           this.claim(
-            all.filter(({ most }) => most === size),
+            all.filter(({ held }) => held.mostRows === size),
             size,
           ),
         ),
@@ -49,7 +46,7 @@ export class Claims {
   private async claim(hungry: readonly Hungry[], perLane: number): Promise<void> {
     try {
       const rows = await this.queue.lanes.claimTogether(
-        hungry.map(({ held: { lane, token }, inHand }) => ({ lane, token, inHand })),
+        hungry.map(({ held }) => held),
         perLane,
       );
       const lanes = byLane(rows);

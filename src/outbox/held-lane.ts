@@ -7,8 +7,6 @@ export interface HeldLane {
   readonly listener: number;
   /** Most deliveries claimed at a time; more when its receiver turns out to be quick. */
   mostRows: number;
-  /** Keys of which a delivery waits: what was claimed of them waits behind it. */
-  readonly waitingKeys: Set<string>;
   /** When it is given back even if there is more to send: others may want it. */
   readonly untilMs: number;
   /** Of a circuit that is being tried: one delivery, then it is given back. */
@@ -26,5 +24,5 @@ export interface HeldLane {
 export function heldLane(
   given: Pick<HeldLane, 'lane' | 'token' | 'listener' | 'mostRows' | 'untilMs' | 'probe' | 'safeUntilMs'>,
 ): HeldLane {
-  return { ...given, waitingKeys: new Set(), probed: false, ending: false, lost: false };
+  return { ...given, probed: false, ending: false, lost: false };
 }

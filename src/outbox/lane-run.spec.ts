@@ -10,16 +10,15 @@ import type { Outcome } from './sending/outcome.ts';
 const LISTENER = { onDead: 'skip', retryScheduleMs: [1, 1], rateLimit: undefined } as unknown as Listener;
 const ANSWER: Answer = { kind: 'answered', status: 200, excerpt: '', durationMs: 1 };
 const RETRY: Outcome = { kind: 'retry', afterMs: 1, charged: true, throttled: false, reason: 'no' };
-const newLane = () =>
-  heldLane({
-    lane: 256,
-    token: 't',
-    listener: 1,
-    mostRows: 32,
-    untilMs: 0,
-    probe: false,
-    safeUntilMs: 0,
-  });
+const HELD = heldLane({
+  lane: 256,
+  token: 't',
+  listener: 1,
+  mostRows: 32,
+  untilMs: 0,
+  probe: false,
+  safeUntilMs: 0,
+});
 
 /** `a1 a2 b1`: deliveries of keys a and b. */
 function deliveries(text: string, bytes = 10): ClaimedDelivery[] {
@@ -73,13 +72,13 @@ const kinds = ({ results }: Around) =>
 describe('a run of a lane', () => {
   it('sends one after the other, in order', async () => {
     const surroundings = around();
-    expect(await runLane(newLane(), deliveries('a1 b1 a2 b2'), surroundings)).toBe(true);
+    expect(await runLane(HELD, deliveries('a1 b1 a2 b2'), surroundings)).toBe(true);
     expect(surroundings.sent).toEqual(['a1', 'b1', 'a2', 'b2']);
   });
 
   it('keeps what is behind a delivery that waits, and goes on with other keys', async () => {
     const surroundings = around({ outcomes: { a1: RETRY } });
-    expect(await runLane(newLane(), deliveries('a1 b1 a2 b2 a3'), surroundings)).toBe(true);
+    expect(await runLane(HELD, deliveries('a1 b1 a2 b2 a3'), surroundings)).toBe(true);
     expect(kinds(surroundings)).toBe('a1 tried, b1 tried, a2 behind, b2 tried, a3 behind');
   });
 
@@ -89,22 +88,22 @@ describe('a run of a lane', () => {
       admit: () => (left-- > 0 ? LISTENER : undefined),
       outcomes: { a1: RETRY },
     });
-    expect(await runLane(newLane(), deliveries('a1 b1 b2 a2 c1'), surroundings)).toBe(false);
+    expect(await runLane(HELD, deliveries('a1 b1 b2 a2 c1'), surroundings)).toBe(false);
     expect(kinds(surroundings)).toBe('a1 tried, b1 tried, b2 untouched, a2 behind, c1 untouched');
   });
 
   it('loads no more than it can keep: 64 KiB at a time, or one that is larger', async () => {
     const surroundings = around({ outcomes: { a1: RETRY } });
-    await runLane(newLane(), deliveries('a1 b1 c1 a2 d1', 30 * 1024), surroundings);
+    await runLane(HELD, deliveries('a1 b1 c1 a2 d1', 30 * 1024), surroundings);
     expect(surroundings.loaded).toEqual(['a1 b1', 'c1', 'd1']);
     const large = around();
-    await runLane(newLane(), deliveries('a1 b1', 1024 * 1024), large);
+    await runLane(HELD, deliveries('a1 b1', 1024 * 1024), large);
     expect(large.loaded).toEqual(['a1', 'b1']);
   });
 
   it('leaves all as it was when contents cannot be read', async () => {
     const surroundings = around({ contentOf: () => Promise.reject(new Error('the database is away')) });
-    expect(await runLane(newLane(), deliveries('a1 a2'), surroundings)).toBe(false);
+    expect(await runLane(HELD, deliveries('a1 a2'), surroundings)).toBe(false);
     expect(kinds(surroundings)).toBe('a1 untouched, a2 untouched');
   });
 
@@ -115,7 +114,7 @@ describe('a run of a lane', () => {
       decline: ({ token }) => void declined.push(token),
     });
     const [gone, deadly] = deliveries('a1 b1');
-    await runLane(newLane(), [gone!, { ...deadly!, attempt: 4 }], surroundings);
+    await runLane(HELD, [gone!, { ...deadly!, attempt: 4 }], surroundings);
     expect(surroundings.results).toEqual([
       expect.objectContaining({
         kind: 'unsendable',

@@ -31,7 +31,7 @@ export async function runLane(
   deliveries: readonly ClaimedDelivery[],
   around: Surroundings,
 ): Promise<boolean> {
-  const { waitingKeys } = held;
+  const waitingKeys = new Set<string>();
   let through = true;
   for (const part of inParts(deliveries)) {
     const wanted = part.filter(({ key }) => !waitingKeys.has(key));

@@ -17,14 +17,6 @@ import { Settling } from './settling.ts';
 
 const RETRY_MS = 1_000;
 
-/** Deliveries of one lane that were claimed together; fewer than were asked for: there are no more. */
-interface Run {
-  readonly rows: readonly ClaimedDelivery[];
-  readonly asked: number;
-}
-
-type Ahead = (Run & { readonly failed: false }) | { readonly failed: true; readonly error: unknown };
-
 /** The lanes that are being sent from: every lane for itself, from its lease to its release, whatever happens. */
 @Injectable()
 export class LaneRuns {
@@ -57,7 +49,8 @@ export class LaneRuns {
 
   private async runUntilReleased(held: HeldLane, rows: readonly ClaimedDelivery[]): Promise<void> {
     try {
-      await this.runAfterRun(held, rows);
+      let claimed = rows;
+      while (await this.run(held, claimed)) claimed = await this.claims.next(held);
     } catch (error) {
       this.log.warn({ event: 'outbox.claim-failed', lane: held.lane, error }, 'its lane is given back');
       await this.giveBack(held);
@@ -66,84 +59,18 @@ export class LaneRuns {
     this.onReleased(held);
   }
 
-  /**
-   * Until there is no more, or its time is over: then the lane is released, together with what is written of it. Where the
-   * receiver is quick, a run is claimed while the one before it is sent, and written while the next one is: one that
-   * waits for both between two runs sends nothing for a third of its time (measured with one that answers at once).
-   */
-  private async runAfterRun(held: HeldLane, first: readonly ClaimedDelivery[]): Promise<void> {
-    let run = { rows: first, asked: held.mostRows };
-    let written = Promise.resolve();
-    for (;;) {
-      const whole = run.rows.length >= run.asked;
-      const ahead = whole && this.mayClaimAhead(held) ? this.claimAhead(held, run.rows) : undefined;
-      const through = await this.send(held, run);
-      if (ahead !== undefined) {
-        const next = await ahead;
-        // At most one run is sent and not written.
-        await written;
-        written = this.settling.end(held, false);
-        if (next.failed) return await this.afterWriting(written, next.error);
-        if (next.rows.length > 0 && through && this.mayGoOn(held)) run = next;
-        else return await this.leave(held, next.rows);
-      } else {
-        const goesOn = whole && through && this.isInSlice(held) && this.mayGoOn(held);
-        await this.settling.end(held, !goesOn);
-        if (!goesOn || held.lost) return;
-        held.waitingKeys.clear();
-        const asked = held.mostRows;
-        run = { rows: await this.claims.next(held, asked, 0), asked };
-      }
-    }
-  }
-
-  /** Answers whether all of them had their turn. */
-  private async send(held: HeldLane, { rows, asked }: Run): Promise<boolean> {
+  /** Answers whether to claim more; else the lane is released, together with what is written of it. */
+  private async run(held: HeldLane, rows: readonly ClaimedDelivery[]): Promise<boolean> {
     const startedAtMs = performance.now();
     const through = await runLane(held, rows, this.surroundings);
     const tookMs = performance.now() - startedAtMs;
-    if (through && rows.length >= asked) held.mostRows = this.sizes.next(held.listener, asked, tookMs);
+    const whole = through && rows.length >= held.mostRows;
+    const inSlice = performance.now() < held.untilMs;
+    const goesOn = whole && inSlice && !held.probe && this.admission.open(held) !== undefined;
+    if (whole) held.mostRows = this.sizes.next(held.listener, held.mostRows, tookMs);
     if (!through) this.sizes.forget(held.listener);
-    return through;
-  }
-
-  /** Not while a key waits: of what is claimed then it is not known whether it was before or after that was written. */
-  private mayClaimAhead(held: HeldLane): boolean {
-    const { mostRows, listener, waitingKeys } = held;
-    const quick = mostRows > 1 && this.sizes.isQuick(listener) && waitingKeys.size === 0;
-    return quick && this.isInSlice(held) && this.mayGoOn(held);
-  }
-
-  /** Never rejects: what is in hand is sent and written first. */
-  private claimAhead(held: HeldLane, rows: readonly ClaimedDelivery[]): Promise<Ahead> {
-    const asked = held.mostRows;
-    const inHand = Math.max(...rows.map(({ position }) => position));
-    return this.claims.next(held, asked, inHand).then(
-      (claimed) => ({ rows: claimed, asked, failed: false }) as const,
-      (error: unknown) => ({ failed: true, error }) as const,
-    );
-  }
-
-  private isInSlice({ untilMs }: HeldLane): boolean {
-    return performance.now() < untilMs;
-  }
-
-  private mayGoOn(held: HeldLane): boolean {
-    return !held.probe && this.admission.open(held) !== undefined;
-  }
-
-  private async afterWriting(written: Promise<void>, error: unknown): Promise<never> {
-    await written;
-    throw error;
-  }
-
-  /** What was claimed ahead is as it was. */
-  private async leave(held: HeldLane, rows: readonly ClaimedDelivery[]): Promise<void> {
-    for (const delivery of rows) {
-      const kind = held.waitingKeys.has(delivery.key) ? 'behind' : 'untouched';
-      this.settling.add({ kind, held, delivery });
-    }
-    await this.settling.end(held, true);
+    await this.settling.end(held, !goesOn);
+    return goesOn && !held.lost;
   }
 
   private readonly surroundings = {
@@ -152,15 +79,10 @@ export class LaneRuns {
     decline: (held: HeldLane) => this.admission.leave(held, undefined),
     add: (result: Parameters<Settling['add']>[0]) => this.settling.add(result),
     send: (delivery: ClaimedDelivery, content: MessageContent, held: HeldLane, listener: Listener) =>
-      this.sendOne(delivery, content, held, listener),
+      this.send(delivery, content, held, listener),
   };
 
-  private async sendOne(
-    delivery: ClaimedDelivery,
-    content: MessageContent,
-    held: HeldLane,
-    listener: Listener,
-  ) {
+  private async send(delivery: ClaimedDelivery, content: MessageContent, held: HeldLane, listener: Listener) {
     const answer = await this.courier.send(delivery, content, listener);
     const atMs = performance.now();
     const outcome = outcomeOf(answer, listener, { attempt: delivery.attempt, ageMs: delivery.age_ms });

@@ -36,11 +36,6 @@ export class RunSizes {
     return size;
   }
 
-  /** Its last runs took no longer than writing one down and claiming the next. */
-  isQuick(listener: number): boolean {
-    return this.grown.has(listener);
-  }
-
   /** A run was broken off. */
   forget(listener: number): void {
     this.grown.delete(listener);

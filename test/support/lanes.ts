@@ -92,7 +92,7 @@ function oneStatement(lease: string, claim: string): string {
     .replace(/WITH mine AS MATERIALIZED \([\s\S]*?FOR NO KEY UPDATE\s*\)/, '')
     .replaceAll(/\$(\d+)/g, (_, n: string) => `$${renumbered[n]}`)
     .replace('SELECT (SELECT count', 'SELECT (SELECT array_agg(lane) FROM leased) AS leased, (SELECT count');
-  return `WITH leased AS (${lease}), mine AS MATERIALIZED (SELECT lane, 0::bigint AS in_hand FROM leased)${claiming}`;
+  return `WITH leased AS (${lease}), mine AS MATERIALIZED (SELECT lane FROM leased)${claiming}`;
 }
 
 /** A door in a statement: whoever comes to it waits until it is opened. */
