@@ -113,13 +113,19 @@ export class Server {
     readBodies(fastify);
     fastify.decorateRequest('caller');
     fastify.addHook('onRequest', (request, reply) => this.admit(request, reply));
-    fastify.addHook('preParsing', async (request, reply, payload) => {
-      if (request.method !== 'GET' && request.method !== 'HEAD') this.bodies.watch(request, reply, payload);
+    fastify.addHook('preParsing', (request, reply, payload, done) => {
+      try {
+        if (request.method !== 'GET' && request.method !== 'HEAD') this.bodies.watch(request, reply, payload);
+      } catch (error) {
+        return done(error as Error);
+      }
+      done();
     });
-    fastify.addHook('onResponse', async (request, reply) => {
+    fastify.addHook('onResponse', (request, reply, done) => {
       this.metrics?.answered(calledBy(request), reply.statusCode, reply.elapsedTime);
       // One that was asked for before we began to stop was not told to hang up, and would be waited for.
       if (this.stopping) setTimeout(() => fastify.server.closeIdleConnections(), PAUSE_MS);
+      done();
     });
     fastify.addHook('preClose', async () => {
       this.stopping = true;
