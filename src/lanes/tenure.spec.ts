@@ -5,8 +5,8 @@ describe('a claim', () => {
   it.each([
     ['evenly, before anything is known', 8, undefined, 64],
     ['all of it to a lane that is alone', 1, 1, 512],
-    ['among those that were busy', 16, 8, 64],
-    ['a quarter of it at most, however few were busy', 16, 1, 128],
+    ['among those that were busy', 64, 32, 16],
+    ['a sixteenth of it at most, however few were busy', 64, 1, 32],
     ['never less than a row', 600, undefined, 1],
   ])('is shared %s', (_how, lanes, busyLanes, perLane) => {
     const outlook = busyLanes === undefined ? undefined : { busyLanes, parking: false, more: true };
@@ -36,10 +36,14 @@ describe('a claim', () => {
   });
 
   it('leaves more behind when it is full, although no lane gave all that it might have', () => {
-    const share = shareOut({ mostRows: 40 }, 5, { busyLanes: 1, parking: false, more: true });
-    expect(share.perLane).toBe(10);
-    const rows = rowsOf({ 1: 8, 2: 8, 3: 8, 4: 8, 5: 8 });
-    expect(outlookAfter(share, 5, { rows, parked: 0 })).toEqual({ busyLanes: 5, parking: false, more: true });
+    const share = shareOut({ mostRows: 64 }, 32, { busyLanes: 1, parking: false, more: true });
+    expect(share.perLane).toBe(4);
+    const rows = rowsOf(Object.fromEntries(Array.from({ length: 32 }, (_, lane) => [lane, 2])));
+    expect(outlookAfter(share, 32, { rows, parked: 0 })).toEqual({
+      busyLanes: 32,
+      parking: false,
+      more: true,
+    });
   });
 
   it('leaves more behind when it had to park', () => {

@@ -1,5 +1,9 @@
-/** However empty the other lanes are, one with a long backlog gets no more than this part of a claim: they wait for it. */
-const FEWEST_SHARES = 4;
+/**
+ * However empty the other lanes are, one with a long backlog gets no more than this part of a claim: the messages of a key are
+ * applied one after the other, and the whole batch waits for the last. Measured with 90 % on one key, the rate of the others, medians
+ * of eight rounds: 0.83 of what it is without with a quarter, 0.85 with an eighth, 0.92 with a sixteenth.
+ */
+const FEWEST_SHARES = 16;
 
 /** Ready rows of a lane that a claim looks at while it meets rows it must park. */
 const PARKING_WINDOW = 1_000;
