@@ -1,6 +1,7 @@
 import { Accept } from '../src/inbox/accept.ts';
 import { Effects } from '../src/inbox/denormalizers/effects.ts';
 import { InboxProcessor } from '../src/inbox/processing/inbox-processor.ts';
+import { InboxTransaction } from '../src/inbox/processing/inbox-transaction.ts';
 import { SettleStore } from '../src/inbox/processing/settle-store.ts';
 import { LaneQueue } from '../src/lanes/lane-queue.ts';
 import { Courier } from '../src/outbox/courier.ts';
@@ -33,10 +34,10 @@ const PLACES: readonly Place[] = [
     after: 'ingest: stored, not answered yet',
   },
   { of: LaneQueue, method: 'lease', queue: 'inbox', after: 'inbox: leased' },
-  { of: InboxProcessor, method: 'transact', before: 'inbox: claimed, not applied yet' },
+  { of: InboxTransaction, method: 'transact', before: 'inbox: claimed, not applied yet' },
   { of: Effects, method: 'apply', after: 'inbox: applied, not finished yet' },
   { of: SettleStore, method: 'finish', after: 'inbox: finished, not committed yet' },
-  { of: InboxProcessor, method: 'transact', after: 'inbox: committed' },
+  { of: InboxTransaction, method: 'transact', after: 'inbox: committed' },
   {
     of: InboxProcessor,
     method: 'fail',

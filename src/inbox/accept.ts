@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.ts';
-import type { Along } from '../lanes/lane-queue.ts';
+import type { Along } from '../lanes/leased.ts';
 import { type Compared, IngestStore, type Inserted, identity, type ProducerName } from './ingest-store.ts';
 import { type NewMessage, sourceOfCaller } from './new-message.ts';
 import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts';

@@ -21,9 +21,11 @@ import { ExpiredMessages } from './processing/expired-messages.ts';
 import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts';
 import { InboxProcessor } from './processing/inbox-processor.ts';
 import { InboxQueue } from './processing/inbox-queue.ts';
+import { InboxTransaction } from './processing/inbox-transaction.ts';
 import { Preparations } from './processing/preparations.ts';
 import { ProcessingMetrics } from './processing/processing-metrics.ts';
 import { SettleStore } from './processing/settle-store.ts';
+import { Sieve } from './processing/sieve.ts';
 import { SlowLanes } from './processing/slow-lanes.ts';
 import { Unhandled } from './processing/unhandled.ts';
 import { RateLimit } from './rate-limit.ts';
@@ -49,6 +51,8 @@ import { InboxSettlements } from './settlements.ts';
     Preparations,
     SlowLanes,
     InboxProcessor,
+    Sieve,
+    InboxTransaction,
     Denormalizers,
     Effects,
     SettleStore,

@@ -3,7 +3,7 @@ import { createDatabase, type TestDatabase } from '../../test/support/database.t
 import { startReplica, statementsOf, type TestReplica } from '../../test/support/lanes.ts';
 import { literal } from '../../test/support/literal.ts';
 import type { Transaction } from '../database/transaction.ts';
-import type { Leased } from './lane-queue.ts';
+import type { Leased } from './leased.ts';
 
 /** How many rows a table grows to; the measured numbers in the comments come from 300,000. */
 const ROWS = Number(process.env.PLAN_ROWS ?? 60_000);

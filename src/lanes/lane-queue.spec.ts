@@ -10,7 +10,8 @@ import {
 } from '../../test/support/lanes.ts';
 import { openSession, untilBlocked } from '../../test/support/session.ts';
 import { GUARDS } from './guards.ts';
-import { type Leased, SUSPECT_AFTER } from './lane-queue.ts';
+import { SUSPECT_AFTER } from './lane-queue.ts';
+import type { Leased } from './leased.ts';
 import { LeaseLost, type Tenure } from './tenure.ts';
 
 const BROKEN = new Error('Connection terminated');

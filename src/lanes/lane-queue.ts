@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Database, type Statement } from '../database/database.ts';
-import { isDatabaseAway, isRefusingEverybody } from '../database/faults.ts';
+import { Database } from '../database/database.ts';
+import { isDatabaseAway } from '../database/faults.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { GUARDS } from './guards.ts';
+import type { HoldRequest } from './hold-request.ts';
 import {
   BLAME_LANES,
   claimRows,
@@ -18,6 +19,8 @@ import {
   SET_HOLDS,
   takeOver,
 } from './lane-queue.sql.ts';
+import type { Along, LaneRow, Leased, LeaseRequest } from './leased.ts';
+import { type Owed, OwedLanes } from './owed-lanes.ts';
 import { LeaseLost, newTenure, outlookAfter, partWith, type Share, shareOut, type Tenure } from './tenure.ts';
 
 /*
@@ -44,49 +47,6 @@ const NEVER = 32_000;
 /** Claims in a row that only park; then the lanes are given a rest, so that their holder can be stopped. */
 const MOST_PARKING_CLAIMS = 25;
 
-export interface LaneRow {
-  readonly position: number;
-  readonly lane: number;
-  /** Where the claimed row lies (ctid), until its holder changes it. */
-  readonly place: string;
-}
-
-export type HoldReason = 'retry' | 'deferred' | 'rate' | 'dead-letter' | 'operator';
-
-export interface HoldRequest {
-  readonly key: string;
-  readonly lane: number;
-  /** Milliseconds from now; undefined: without end. */
-  readonly forMs: number | undefined;
-  readonly reason: HoldReason;
-}
-
-export interface LeaseRequest {
-  /** Only these lanes; undefined: all, from the cursor on. */
-  readonly hint: readonly number[] | undefined;
-  readonly mostLanes: number;
-  readonly mostRows: number;
-  /** However few lanes were free. */
-  readonly mostPerLane?: number;
-  /** For hinted lanes that surely have work; those that anybody crashed in are left to a look that is not quick. */
-  readonly quick?: boolean;
-}
-
-export interface Leased<Row> {
-  readonly tenure: Tenure;
-  readonly rows: Row[];
-}
-
-/** A lease and a claim that go along with somebody else's transaction, the one that writes what is claimed. */
-export interface Along<Row> {
-  /** To be issued last, after STRAIGHT_PLANS. */
-  readonly statements: readonly Statement[];
-  /** What came of them, from their answers; once that transaction is committed. Undefined: the lanes were not to be had. */
-  leased(answers: readonly (readonly unknown[])[]): Leased<Row> | undefined;
-  /** The transaction failed; where its COMMIT may have happened nevertheless, what it took is given back. */
-  failed(error: unknown): void;
-}
-
 interface Claimed<Row> {
   readonly rows: Row[];
   /** How many rows of held keys were met. */
@@ -108,18 +68,10 @@ export interface LaneQueueOptions {
   readonly onLost?: (lanes: number) => void;
 }
 
-/** Lanes to give back: all of a token where it is not known which. */
-interface Owed {
-  readonly token: string;
-  readonly lanes: readonly number[] | undefined;
-  readonly blamed: boolean;
-}
-
 export class LaneQueue<Row extends LaneRow> {
   private readonly sql;
   private cursor = 0;
-  /** What could not be given back because the database was away. */
-  private owed: Owed[] = [];
+  private readonly owed = new OwedLanes((owed) => this.giveBackOwed(owed));
 
   constructor(
     readonly name: string,
@@ -142,7 +94,7 @@ export class LaneQueue<Row extends LaneRow> {
    * without a hint begins where the last one ended.
    */
   async lease(request: LeaseRequest): Promise<Leased<Row> | undefined> {
-    await this.giveBackOwed();
+    await this.owed.giveBackAll();
     const { hint } = request;
     if (hint && request.quick) return this.leaseQuickly(hint, request);
     if (hint) return this.leaseFrom(0, request);
@@ -156,7 +108,7 @@ export class LaneQueue<Row extends LaneRow> {
 
   /** Takes one lane whose last holders died, and its first message. */
   async leaseSuspect(): Promise<Leased<Row> | undefined> {
-    await this.giveBackOwed();
+    await this.owed.giveBackAll();
     return this.leaseFrom(0, { hint: undefined, mostLanes: 1, mostRows: 1 }, true);
   }
 
@@ -183,8 +135,7 @@ export class LaneQueue<Row extends LaneRow> {
         return { tenure: newTenure(token, lanes, this.nextRenewal(), outlook), rows: claimed.rows };
       },
       failed: (error) => {
-        if (isDatabaseAway(error))
-          this.owed.push({ token, lanes: undefined, blamed: !isRefusingEverybody(error) });
+        if (isDatabaseAway(error)) this.owed.owe(token, error);
       },
     };
   }
@@ -274,10 +225,9 @@ export class LaneQueue<Row extends LaneRow> {
    * False: the database is away; it is done before the next lease, or the lease ends.
    */
   async abandon(tenure: Tenure, error: unknown): Promise<boolean> {
-    const blamed = !isRefusingEverybody(error);
-    if (tenure.lanes.size > 0) this.owed.push({ token: tenure.token, lanes: [...tenure.lanes], blamed });
+    if (tenure.lanes.size > 0) this.owed.owe(tenure.token, error, [...tenure.lanes]);
     tenure.lanes.clear();
-    return this.giveBackOwed().then(
+    return this.owed.giveBackAll().then(
       () => true,
       () => false,
     );
@@ -301,11 +251,7 @@ export class LaneQueue<Row extends LaneRow> {
   ): Promise<Leased<Row> | undefined> {
     const token = randomUUID();
     const lease = (tx: Transaction) => this.leaseIn(tx, token, first, request, suspects);
-    const leased = await this.database.transaction(lease).catch((error) => {
-      // The commit may have happened: then these lanes are ours, and nobody knows.
-      this.owed.push({ token, lanes: undefined, blamed: !isRefusingEverybody(error) });
-      throw error;
-    });
+    const leased = await this.owed.orOwe(token, () => this.database.transaction(lease));
     if (leased && leased.takenOver > 0) this.options.onTakenOver?.(leased.takenOver);
     return this.pastParked(leased, request);
   }
@@ -333,12 +279,8 @@ export class LaneQueue<Row extends LaneRow> {
   ): Promise<Leased<Row> | undefined> {
     if (!leased || leased.rows.length > 0 || !leased.tenure.parking) return leased;
     const { tenure } = leased;
-    try {
-      return { tenure, rows: await this.claim(tenure, mostRows, mostPerLane) };
-    } catch (error) {
-      this.owed.push({ token: tenure.token, lanes: undefined, blamed: !isRefusingEverybody(error) });
-      throw error;
-    }
+    const claim = () => this.claim(tenure, mostRows, mostPerLane);
+    return { tenure, rows: await this.owed.orOwe(tenure.token, claim) };
   }
 
   private async leaseIn(
@@ -404,21 +346,17 @@ export class LaneQueue<Row extends LaneRow> {
     return claimOf(answer);
   }
 
-  private async giveBackOwed(): Promise<void> {
-    while (this.owed.length > 0) {
-      const owed = this.owed[0]!;
-      await this.database.transaction(async (tx) => {
-        const values = [this.name, owed.token, owed.lanes ?? null];
-        const chargedFrom = owed.blamed ? SUSPECT_AFTER + 1 : NEVER;
-        await Promise.all([
-          tx.query(QUEUE_SETTINGS),
-          owed.blamed ? tx.execute(BLAME_LANES, values) : undefined,
-          tx.query(this.sql.giveBack, [this.name, owed.token, chargedFrom, owed.lanes ?? null]),
-          tx.execute(LEAVE_LANES, values),
-        ]);
-      });
-      this.owed = this.owed.filter((one) => one !== owed);
-    }
+  private async giveBackOwed({ token, lanes, blamed }: Owed): Promise<void> {
+    const values = [this.name, token, lanes ?? null];
+    const chargedFrom = blamed ? SUSPECT_AFTER + 1 : NEVER;
+    await this.database.transaction(async (tx) => {
+      await Promise.all([
+        tx.query(QUEUE_SETTINGS),
+        blamed ? tx.execute(BLAME_LANES, values) : undefined,
+        tx.query(this.sql.giveBack, [this.name, token, chargedFrom, lanes ?? null]),
+        tx.execute(LEAVE_LANES, values),
+      ]);
+    });
   }
 
   private nextRenewal(): number {

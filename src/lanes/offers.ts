@@ -1,4 +1,4 @@
-import type { Along, LaneRow, Leased } from './lane-queue.ts';
+import type { Along, LaneRow, Leased } from './leased.ts';
 
 /**
  * Lanes that are offered to go along with a transaction. Each offer is open until it is known what became of that

@@ -1,4 +1,4 @@
-import type { LaneRow } from '../lanes/lane-queue.ts';
+import type { LaneRow } from '../lanes/leased.ts';
 
 /** An outbox row in the hands of this replica. */
 export interface ClaimedDelivery extends LaneRow {

@@ -1,6 +1,6 @@
 import { isUntrue } from '../database/faults.ts';
 import type { Transaction } from '../database/transaction.ts';
-import type { Along, LaneRow } from '../lanes/lane-queue.ts';
+import type { Along, LaneRow } from '../lanes/leased.ts';
 import type { Listener } from '../listeners/listener.ts';
 import type { Listeners } from '../listeners/listeners.ts';
 import type { MessageContent } from './claimed-delivery.ts';

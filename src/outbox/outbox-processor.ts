@@ -7,7 +7,8 @@ import {
 import type { Loop, Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
-import type { Along, HoldRequest, Leased } from '../lanes/lane-queue.ts';
+import type { HoldRequest } from '../lanes/hold-request.ts';
+import type { Along, Leased } from '../lanes/leased.ts';
 import { Offers } from '../lanes/offers.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { Listeners } from '../listeners/listeners.ts';

@@ -1,4 +1,4 @@
-import type { HoldRequest } from '../lanes/lane-queue.ts';
+import type { HoldRequest } from '../lanes/hold-request.ts';
 import type { Listener } from '../listeners/listener.ts';
 import type { ClaimedDelivery } from './claimed-delivery.ts';
 import type { Result, Tried } from './delivery-result.ts';

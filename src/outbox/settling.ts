@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import { isDatabaseAway } from '../database/faults.ts';
+import type { HoldRequest } from '../lanes/hold-request.ts';
 import { LaneMetrics } from '../lanes/lane-metrics.ts';
-import type { HoldRequest } from '../lanes/lane-queue.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { DeliveryMetrics } from './delivery-metrics.ts';
 import type { Result, Tried } from './delivery-result.ts';

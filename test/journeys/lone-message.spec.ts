@@ -2,16 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Wakeups } from '../../src/lanes/wakeups.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { NOBODY_LOOKS } from '../support/nobody-looks.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
-
-/** Nothing is found by looking for it, and nobody is woken: what is handled went along. */
-const ALONG_ONLY = {
-  INBOX_POLL: '1m',
-  OUTBOX_POLL: '1m',
-  EGRESS_ALLOW: '127.0.0.0/8',
-  SECRETS_KEYS: `test=${Buffer.alloc(32, 1).toString('base64')}`,
-};
 
 let database: TestDatabase;
 let replica: TestApp;
@@ -21,7 +14,8 @@ const told: string[] = [];
 beforeAll(async () => {
   database = await createDatabase();
   receiver = await startReceiver();
-  replica = await startApp(database, ALONG_ONLY, []);
+  // And nobody is woken: what is handled went along.
+  replica = await startApp(database, NOBODY_LOOKS, []);
   const body = { types: ['note'], url: receiver.url };
   expect((await replica.call('PUT', '/v1/listeners/one', { body })).status).toBe(201);
   replica.app.nest.get(Wakeups).onWrittenHere((queue) => void told.push(queue));

@@ -6,6 +6,7 @@ import type { Message } from '../../src/contract/message.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { NOBODY_LOOKS } from '../support/nobody-looks.ts';
 import { ok, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
@@ -35,20 +36,13 @@ class Notes {
 class NotesModule {}
 
 const NOTES = { entities: [], migrations: [Notes1763251300950], module: NotesModule };
-/** Nothing is found by looking for it: who is not woken waits for a minute. */
-const WOKEN_ONLY = {
-  INBOX_POLL: '1m',
-  OUTBOX_POLL: '1m',
-  EGRESS_ALLOW: '127.0.0.0/8',
-  SECRETS_KEYS: `test=${Buffer.alloc(32, 1).toString('base64')}`,
-};
 
 let database: TestDatabase;
 let replica: TestApp;
 
 beforeAll(async () => {
   database = await createDatabase();
-  replica = await startApp(database, WOKEN_ONLY, [NOTES]);
+  replica = await startApp(database, NOBODY_LOOKS, [NOTES]);
 });
 afterAll(async () => {
   await replica.close();
@@ -87,7 +81,7 @@ describe('with nobody looking for work', () => {
       `INSERT INTO inbox (id, source, type, key, lane, payload)
        SELECT 'found-' || n, 'urn:test', 'note', 'found-' || n, n, '{"what": "note"}' FROM generate_series(1, 9) AS n`,
     );
-    const few = { ...WOKEN_ONLY, INBOX_BATCH_LANES: '1', INBOX_WORKERS: '1' };
+    const few = { ...NOBODY_LOOKS, INBOX_BATCH_LANES: '1', INBOX_WORKERS: '1' };
     const starting = await startApp(database, few, [NOTES]);
     try {
       await until(async () => {
@@ -146,17 +140,17 @@ describe('on another replica than the one that was posted to', () => {
     } finally {
       await api.close();
       await inbox.close();
-      replica = await startApp(database, WOKEN_ONLY, [NOTES]);
+      replica = await startApp(database, NOBODY_LOOKS, [NOTES]);
     }
   }
 
   it('a message is handled at once, because the other is told', async () => {
-    const settings = { ...WOKEN_ONLY, DATABASE_POOLER: 'none' };
+    const settings = { ...NOBODY_LOOKS, DATABASE_POOLER: 'none' };
     await handOver(settings, async () => (await connections('sluice listen')).length === 2);
   });
 
   it('behind a pooler that keeps no session, it is found by looking for it', async () => {
-    const settings = { ...WOKEN_ONLY, DATABASE_POOLER: 'transaction', INBOX_POLL: '50ms' };
+    const settings = { ...NOBODY_LOOKS, DATABASE_POOLER: 'transaction', INBOX_POLL: '50ms' };
     await handOver(settings, async () => (await connections('sluice listen')).length === 0);
   });
 });

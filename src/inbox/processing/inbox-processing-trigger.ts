@@ -7,7 +7,7 @@ import {
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
-import type { Along, Leased } from '../../lanes/lane-queue.ts';
+import type { Along, Leased } from '../../lanes/leased.ts';
 import { Offers } from '../../lanes/offers.ts';
 import type { Tenure } from '../../lanes/tenure.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';

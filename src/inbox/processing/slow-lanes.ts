@@ -9,6 +9,7 @@ import { InboxProcessor } from './inbox-processor.ts';
 import { InboxQueue } from './inbox-queue.ts';
 import { withPayloads } from './payloads.ts';
 import { Preparations } from './preparations.ts';
+import { Sieve } from './sieve.ts';
 import { Turns } from './turns.ts';
 
 /**
@@ -28,6 +29,7 @@ export class SlowLanes {
     private readonly database: Database,
     private readonly queue: InboxQueue,
     private readonly preparations: Preparations,
+    private readonly sieve: Sieve,
     private readonly processor: InboxProcessor,
   ) {
     this.calls = new Turns(settings.inboxPrepareConcurrency);
@@ -46,7 +48,7 @@ export class SlowLanes {
     const renewing = setInterval(() => void this.renew(tenure), this.settings.inboxLease / 3);
     try {
       // C8: what is superseded makes no call outside.
-      const ready = await this.processor.sifted(tenure, messages);
+      const ready = await this.sieve.sifted(tenure, messages);
       const prepared = new Map<ClaimedMessage, Preparation>();
       const slow = ready.filter((message) => this.preparations.needed(message));
       await Promise.all(slow.map((message) => this.prepare(tenure, message, prepared)));
@@ -91,7 +93,7 @@ export class SlowLanes {
     await this.calls.take();
     try {
       if (this.stopping.signal.aborted) return;
-      const [inTime] = await this.processor.inTime(tenure, [message]);
+      const [inTime] = await this.sieve.inTime(tenure, [message]);
       if (!inTime) return;
       const [loaded] = await withPayloads([message], this.database);
       prepared.set(message, await this.preparations.run(loaded!, this.stopping.signal));
