@@ -34,10 +34,11 @@ export class Deliveries {
   ) {}
 
   /**
-   * What was posted after a listener was defined is owed to it, whichever replica handles the message: rejects with
-   * ListenersChanged where this one has not heard of it.
+   * What was posted after a listener was defined is owed to it, whichever replica handles the message: one rejects with
+   * ListenersChanged where this one has not heard of it. One by one: together, the failure of the second because of the first
+   * may be heard before it.
    */
-  async write(tx: Transaction): Promise<void> {
+  write(tx: Transaction): readonly Promise<void>[] {
     const current = this.listeners.stillCurrent(tx).catch((error) => {
       throw isUntrue(error) ? new ListenersChanged() : error;
     });
@@ -45,7 +46,7 @@ export class Deliveries {
     this.owed = this.messages.filter((message) => of(message).length > 0);
     const lanesOf = (message: FannedOut) => of(message).map((one) => laneOfDelivery(one, message));
     this.lanes = new Set(this.owed.flatMap(lanesOf));
-    await Promise.all([current, this.writeTo(targetsOf(this.owed, of), tx)]);
+    return [current, this.writeTo(targetsOf(this.owed, of), tx)];
   }
 
   /** After what changes the plans; before the COMMIT. */

@@ -57,6 +57,16 @@ describe('a message that comes alone', () => {
     expect(receiver.received.slice(before).map(({ body }) => body.id)).toEqual(ids);
   });
 
+  it('is not charged for a change of listeners that its replica has not heard of', async () => {
+    for (let n = 0; n < 5; n++) {
+      await database.query('UPDATE listener SET revision = revision + 1');
+      await post(`changed-${n}`);
+      const story = async () => (await replica.call('GET', `/v1/messages/changed-${n}`)).body;
+      await until(async () => (await story()).status === 'finished');
+      expect(await story()).toMatchObject({ attempt: 1 });
+    }
+  });
+
   it('leaves its lanes free', async () => {
     await until(
       async () =>

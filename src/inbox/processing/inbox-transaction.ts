@@ -104,7 +104,7 @@ export class InboxTransaction {
       });
       await fenced;
       await tx.last(() => [
-        deliveries.write(tx),
+        ...deliveries.write(tx),
         readModelTx.storeSent(this.ingest),
         this.settle.finish(rows, tx),
         this.queue.lanes.releaseIn(tx, tenure, released),
