@@ -210,11 +210,13 @@ export class LaneQueue<Row extends LaneRow> {
     lanes: readonly number[] = [...tenure.lanes],
   ): Promise<void> {
     if (lanes.length === 0) return;
-    const work = async (tx: Transaction) => {
-      void tx.query(QUEUE_SETTINGS);
-      void tx.query(this.sql.giveBack, [this.name, tenure.token, NEVER, lanes]);
-      await tx.execute(LEAVE_LANES, [this.name, tenure.token, lanes]);
-    };
+    // All awaited: what failed first is the reason, not what failed because of it.
+    const work = (tx: Transaction) =>
+      Promise.all([
+        tx.query(QUEUE_SETTINGS),
+        tx.query(this.sql.giveBack, [this.name, tenure.token, NEVER, lanes]),
+        tx.execute(LEAVE_LANES, [this.name, tenure.token, lanes]),
+      ]);
     await partWith(tenure, lanes, () => this.database.transaction(work));
   }
 
