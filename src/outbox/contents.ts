@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { partsOf } from '../database/parts.ts';
 import type { ClaimedDelivery, MessageContent } from './claimed-delivery.ts';
 import { OutboxStore } from './outbox-store.ts';
 
@@ -93,18 +94,4 @@ function sizeOf({ payload }: MessageContent): number {
 /** Parts that are loaded one after the other. */
 export function inParts(deliveries: readonly ClaimedDelivery[]): ClaimedDelivery[][] {
   return partsOf(deliveries, LANE_BYTES, ({ bytes }) => bytes);
-}
-
-function partsOf<Item>(items: readonly Item[], most: number, bytesOf: (item: Item) => number): Item[][] {
-  const parts: Item[][] = [];
-  let bytes = Number.POSITIVE_INFINITY;
-  for (const item of items) {
-    bytes += bytesOf(item);
-    if (bytes > most) {
-      parts.push([]);
-      bytes = bytesOf(item);
-    }
-    parts.at(-1)!.push(item);
-  }
-  return parts;
 }

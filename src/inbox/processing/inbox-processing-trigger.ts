@@ -102,14 +102,14 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     const work = () => this.work(leased, performance.now(), this.stopping.signal, () => undefined);
     await this.orAbandon(tenure, work).catch(() => undefined);
     for (const lane of lanes) this.hinted.add(lane);
-    if (tenure.more || this.stopping.signal.aborted) return this.wake([]);
+    if (this.stopping.signal.aborted) return;
+    if (tenure.more) return this.wakeOne();
     this.lookAgain ??= setTimeout(() => {
       this.lookAgain = undefined;
-      (this.workers.find((worker) => worker.isResting) ?? this.workers[0]!).wake();
+      this.wakeOne();
     }, LOOK_AGAIN_MS);
   }
 
-  /** One resting worker is enough. If none rests, one goes on at once: it may be just about to. */
   private wake(lanes: Iterable<number>): void {
     let known = false;
     for (const lane of lanes) {
@@ -118,6 +118,11 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     }
     this.written ||= known;
     if (!known) this.lookedEverywhereAtMs = Number.NEGATIVE_INFINITY;
+    this.wakeOne();
+  }
+
+  /** One resting worker is enough. If none rests, one goes on at once: it may be just about to. */
+  private wakeOne(): void {
     (this.workers.find((worker) => worker.isResting) ?? this.workers[0]!).wake();
   }
 

@@ -1,4 +1,5 @@
 import type { Database } from '../../database/database.ts';
+import { partsOf } from '../../database/parts.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
 import { PAYLOADS } from './payloads.sql.ts';
@@ -12,17 +13,7 @@ export function isLoaded({ payload }: ClaimedMessage): boolean {
 
 /** In their order; each part can be in memory as a whole. */
 export function inParts(messages: readonly ClaimedMessage[]): ClaimedMessage[][] {
-  const parts: ClaimedMessage[][] = [];
-  let bytes = Number.POSITIVE_INFINITY;
-  for (const message of messages) {
-    bytes += message.bytes;
-    if (bytes > MOST_BYTES) {
-      parts.push([]);
-      bytes = message.bytes;
-    }
-    parts.at(-1)!.push(message);
-  }
-  return parts;
+  return partsOf(messages, MOST_BYTES, ({ bytes }) => bytes);
 }
 
 /** The same messages with their payloads; those that are given stay without, so that nobody keeps more than a part. */
