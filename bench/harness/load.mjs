@@ -1,12 +1,10 @@
-import { Pool } from 'undici';
+import { LightClient } from './light-client.mjs';
 import { keyOf, TEXT, TYPE } from './workload.mjs';
 
 const WARM_POSTS = 5_000;
 
 /** Posts over keep-alive connections, each waiting for its answer; counts after a warm-up. `batch`: so many at a time. */
 export async function load({ url, connections, warmUpSeconds, seconds, batch }) {
-  const { origin, pathname } = new URL(url);
-  const pool = new Pool(origin, { connections, pipelining: 1 });
   let index = 0;
   let answered = 0;
   let failed = 0;
@@ -14,16 +12,15 @@ export async function load({ url, connections, warmUpSeconds, seconds, batch }) 
   let over = false;
   const message = () => ({ type: TYPE, key: keyOf(index), payload: { n: index++, text: TEXT } });
   const one = async () => {
+    const client = new LightClient(url);
     while (!over) {
       const posted = batch ? { messages: Array.from({ length: batch }, message) } : message();
-      const body = JSON.stringify(posted);
-      const headers = { 'content-type': 'application/json' };
-      const answer = await pool.request({ path: pathname, method: 'POST', headers, body });
-      await answer.body.dump();
+      const status = await client.post(JSON.stringify(posted));
       if (!counting) continue;
-      if (answer.statusCode === 202) answered += batch ?? 1;
+      if (status === 202) answered += batch ?? 1;
       else failed += 1;
     }
+    client.close();
   };
   const work = Array.from({ length: connections }, one);
   await sleep(warmUpSeconds);
@@ -41,7 +38,6 @@ export async function load({ url, connections, warmUpSeconds, seconds, batch }) 
   process.send({ over: true });
   over = true;
   await Promise.all(work);
-  await pool.close();
   if (failed) throw new Error(`${failed} posts were not answered with 202`);
   return { messages: answered, seconds: took, loadCpu };
 }

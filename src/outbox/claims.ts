@@ -9,6 +9,12 @@ interface Hungry {
   reject(error: unknown): void;
 }
 
+/**
+ * One claim takes as long as sending that many: were it for all lanes, all would wait for it together, be sent from
+ * together and be empty together. In turns, some are always being sent from.
+ */
+const MOST_TOGETHER = 1_024;
+
 /** Lanes that have sent what they had ask for more together: while one claim is on its way, the next ones gather. */
 @Injectable()
 export class Claims {
@@ -27,23 +33,21 @@ export class Claims {
   private async feed(): Promise<void> {
     this.claiming = true;
     await new Promise(setImmediate);
-    while (this.hungry.length > 0) {
-      const all = this.hungry;
-      this.hungry = [];
-      const sizes = new Set(all.map(({ held }) => held.mostRows));
-      await Promise.all(
-        [...sizes].map((size) =>
-          this.claim(
-            all.filter(({ held }) => held.mostRows === size),
-            size,
-          ),
-        ),
-      );
-    }
+    while (this.hungry.length > 0) await this.claim(this.nextTogether());
     this.claiming = false;
   }
 
-  private async claim(hungry: readonly Hungry[], perLane: number): Promise<void> {
+  /** The first, and those that came after it and want as many. */
+  private nextTogether(): Hungry[] {
+    const perLane = this.hungry[0]!.held.mostRows;
+    const most = Math.max(1, Math.floor(MOST_TOGETHER / perLane));
+    const together = this.hungry.filter(({ held }) => held.mostRows === perLane).slice(0, most);
+    this.hungry = this.hungry.filter((one) => !together.includes(one));
+    return together;
+  }
+
+  private async claim(hungry: readonly Hungry[]): Promise<void> {
+    const perLane = hungry[0]!.held.mostRows;
     try {
       const rows = await this.queue.lanes.claimTogether(
         hungry.map(({ held }) => held),

@@ -18,9 +18,11 @@ afterAll(async () => {
   await database.drop();
 });
 
+const ROLES = loadSettings({}).roles;
+
 /** Those of which the content is still at hand; the table is empty. */
-async function keptOf(count: number, payload: string): Promise<number[]> {
-  const contents = new Contents(new OutboxStore(engine));
+async function keptOf(count: number, payload: string, roles = ROLES): Promise<number[]> {
+  const contents = new Contents({ roles }, new OutboxStore(engine));
   const positions = Array.from({ length: count }, (_, n) => n + 1);
   for (const position of positions) contents.remember({ position, payload } as MessageContent);
   const deliveries = positions.map((message) => ({ message, bytes: payload.length }) as ClaimedDelivery);
@@ -40,6 +42,11 @@ describe('what was just fanned out', () => {
     const kept = await keptOf(count, payload);
     expect(kept.length).toBeLessThan(17_000);
     expect(kept.length * payload.length).toBeLessThanOrEqual(16 * 1024 * 1024);
+    expect(kept.length * (payload.length + 1024)).toBeGreaterThan(7 * 1024 * 1024);
     expect(kept.at(-1)).toBe(count);
+  });
+
+  it('takes no place where nothing is sent from', async () => {
+    expect(await keptOf(3, '{"n":1}', ['api', 'inbox', 'upkeep'])).toEqual([]);
   });
 });

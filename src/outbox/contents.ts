@@ -1,4 +1,5 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { partsOf } from '../database/parts.ts';
 import type { ClaimedDelivery, MessageContent } from './claimed-delivery.ts';
 import { OutboxStore } from './outbox-store.ts';
@@ -26,28 +27,36 @@ interface Wanted {
  */
 @Injectable()
 export class Contents {
-  private readonly recent = new Map<number, MessageContent>();
+  private recent = new Map<number, MessageContent>();
   private recentBytes = 0;
+  /** What was recent before; forgotten as a whole, because a Map that loses its first entry steps over all that it lost. */
+  private older: ReadonlyMap<number, MessageContent> = new Map();
   private wanted: Wanted[] = [];
+  private readonly sends: boolean;
 
-  constructor(private readonly store: OutboxStore) {}
+  constructor(
+    @Inject(SETTINGS_TOKEN) { roles }: Pick<Settings, 'roles'>,
+    private readonly store: OutboxStore,
+  ) {
+    this.sends = roles.includes('outbox');
+  }
 
   /** Fanned out just now; its deliveries are sent at once, most likely by this replica. */
   remember(content: MessageContent): void {
     const bytes = sizeOf(content);
-    if (bytes > RECENT_LARGEST_BYTES || this.recent.has(content.position)) return;
+    if (!this.sends || bytes > RECENT_LARGEST_BYTES || this.recent.has(content.position)) return;
+    if (this.recentBytes + bytes > RECENT_BYTES / 2) {
+      this.older = this.recent;
+      this.recent = new Map();
+      this.recentBytes = 0;
+    }
     this.recent.set(content.position, content);
     this.recentBytes += bytes;
-    for (const [position, oldest] of this.recent) {
-      if (this.recentBytes <= RECENT_BYTES) break;
-      this.recent.delete(position);
-      this.recentBytes -= sizeOf(oldest);
-    }
   }
 
   /** Those of the given deliveries that are still there; a message may have been removed. */
   of(deliveries: readonly ClaimedDelivery[]): Promise<ReadonlyMap<number, MessageContent>> {
-    const known = pick(deliveries, this.recent);
+    const known = pick(deliveries, (position) => this.recent.get(position) ?? this.older.get(position));
     if (deliveries.every(({ message }) => known.has(message))) return Promise.resolve(known);
     return new Promise((resolve, reject) => {
       if (this.wanted.length === 0) setImmediate(() => void this.load());
@@ -68,7 +77,8 @@ export class Contents {
     try {
       const contents = await this.store.contentOf(wanted.flatMap(({ deliveries }) => deliveries));
       // Each gets its own: a lane that hangs must not keep what the others have sent long ago.
-      for (const { deliveries, resolve } of wanted) resolve(pick(deliveries, contents));
+      const loaded = (position: number) => contents.get(position);
+      for (const { deliveries, resolve } of wanted) resolve(pick(deliveries, loaded));
     } catch (error) {
       for (const { reject } of wanted) reject(error);
     }
@@ -77,11 +87,11 @@ export class Contents {
 
 function pick(
   deliveries: readonly ClaimedDelivery[],
-  contents: ReadonlyMap<number, MessageContent>,
+  contentAt: (position: number) => MessageContent | undefined,
 ): Map<number, MessageContent> {
   const found = new Map<number, MessageContent>();
   for (const { message } of deliveries) {
-    const content = contents.get(message);
+    const content = contentAt(message);
     if (content) found.set(message, content);
   }
   return found;
