@@ -27,10 +27,10 @@ export async function setup({ url }) {
 }
 
 /**
- * Rows as the ingest would have left them. `hot`: that share of all is on one key. `behind`: so many stand behind a
- * dead letter's hold. `slow`: so many wait for a call outside. `history`: so many finished ones beside.
+ * Rows as the ingest would have left them. `hot`: that share of all is on one key; `cooled`: and is finished already.
+ * `behind`: so many stand behind a dead letter's hold. `slow`: so many wait for a call outside. `history`: so many finished ones beside.
  */
-export async function seed({ url, messages, hot = 0, behind = 0, slow = 0, history = 0 }) {
+export async function seed({ url, messages, hot = 0, cooled = false, behind = 0, slow = 0, history = 0 }) {
   const { laneOf } = await service('lanes/lane-of.js');
   const pool = new pg.Pool({ connectionString: url, max: 1 });
   const keys = Array.from({ length: KEYS }, (_, index) => keyOf(index));
@@ -68,11 +68,15 @@ export async function seed({ url, messages, hot = 0, behind = 0, slow = 0, histo
   }
   const all = Math.round(messages / (1 - hot));
   const every = hot ? Math.round(1 / (1 - hot)) : 1;
+  const isHot = `i % ${every} <> 0`;
+  const isOver = cooled ? isHot : 'false';
   await pool.query(
-    `INSERT INTO inbox ${columns}
+    `INSERT INTO inbox (id, source, type, key, lane, payload, status, attempt, settled_at)
      SELECT 'm-' || i, 'bench', $3,
-            CASE WHEN i % ${every} = 0 THEN ($1::text[])[1 + (i / ${every}) % ${KEYS}] ELSE 'hot' END,
-            CASE WHEN i % ${every} = 0 THEN ($2::int[])[1 + (i / ${every}) % ${KEYS}] ELSE $4::int END, ${payload}
+            CASE WHEN ${isHot} THEN 'hot' ELSE ($1::text[])[1 + (i / ${every}) % ${KEYS}] END,
+            CASE WHEN ${isHot} THEN $4::int ELSE ($2::int[])[1 + (i / ${every}) % ${KEYS}] END, ${payload},
+            CASE WHEN ${isOver} THEN 'finished' ELSE 'pending' END, CASE WHEN ${isOver} THEN 1 ELSE 0 END,
+            CASE WHEN ${isOver} THEN now() END
      FROM generate_series(1, ${all}) AS i`,
     [keys, lanes, TYPE, laneOf('hot', 256)],
   );
