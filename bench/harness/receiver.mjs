@@ -1,12 +1,10 @@
 import { createServer } from 'node:net';
 import { bodyLength, HEAD_END } from './light-http.mjs';
 
-/** What a receiver that does something with it may take. */
-const WORK_MS = 10;
 const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 /**
- * Takes webhooks and answers 204, or as badly as the path says; until told to stop. With as little of its own as possible: it
+ * Takes webhooks and answers 204, after as many milliseconds or as badly as the path says; until told to stop. With as little of its own as possible: it
  * has the processors in common with what it measures.
  */
 export async function receive() {
@@ -44,7 +42,8 @@ function answer(head, socket) {
   if (path.startsWith('/hang')) return;
   if (path.startsWith('/reset')) socket.resetAndDestroy();
   else if (path.startsWith('/drip')) drip(socket);
-  else if (path.startsWith('/work')) setTimeout(() => socket.write(NO_CONTENT), WORK_MS);
+  else if (path.startsWith('/takes-'))
+    setTimeout(() => socket.write(NO_CONTENT), Number.parseInt(path.slice(7), 10));
   else socket.write(NO_CONTENT);
 }
 

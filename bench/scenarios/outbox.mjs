@@ -20,7 +20,8 @@ async function withReceiver(work) {
 const RECEIVERS = [
   { lanes: 16, path: '/ok', what: 'a receiver that answers at once' },
   { lanes: 64, path: '/ok', what: 'a receiver that answers at once' },
-  { lanes: 16, path: '/work', what: 'a receiver that takes 10 ms' },
+  { lanes: 16, path: '/takes-1', what: 'a receiver that takes 1 ms' },
+  { lanes: 16, path: '/takes-10', what: 'a receiver that takes 10 ms' },
 ];
 
 /** A backlog owed to one listener, sent over its lanes, against as many loops that only post. */
@@ -30,7 +31,7 @@ export const deliver = {
     return withReceiver(async (receiver) => {
       const lines = [];
       for (const { lanes, path, what } of RECEIVERS) {
-        const messages = (context.quick ? 10_000 : 40_000) / (path === '/work' ? 2 : 1);
+        const messages = (context.quick ? 10_000 : 40_000) / (path === '/ok' ? 1 : 2);
         const drain = { warmUp: messages / 5, until: messages };
         const listeners = [{ name: 'one', url: receiver + path, lanes }];
         const bare = { ...drain, receiver, path, concurrency: lanes };

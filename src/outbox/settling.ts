@@ -6,6 +6,7 @@ import { LaneMetrics } from '../lanes/lane-metrics.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { DeliveryMetrics } from './delivery-metrics.ts';
 import type { Result, Tried } from './delivery-result.ts';
+import { Gathering } from './gathering.ts';
 import type { HeldLane } from './held-lane.ts';
 import { HeldLanes } from './held-lanes.ts';
 import { LANE_LOST } from './lost-lane.ts';
@@ -23,8 +24,6 @@ interface End {
 type Item = Result | End;
 
 const RETRY_MS = 200;
-/** Under load the results of a few milliseconds go together; the first one after a rest is written at once. */
-const GATHER_MS = 4;
 /** As often a group is written again before its lanes are tried one by one, and a lane before it is given up. */
 const MOST_FAILURES = 3;
 const GROUP = 2_000;
@@ -36,8 +35,9 @@ class LanesLost extends Error {
 }
 
 /**
- * Writes results in groups: while one transaction is on its way, the results that come gather for the next. Many lanes,
- * many listeners, one commit. A result is kept until it is written or its lane is lost: what was sent is recorded.
+ * Writes results in groups: the first one after a rest at once; while a transaction is on its way, and for a moment after it,
+ * those that come gather for the next. Many lanes, many listeners, one commit. A result is kept until it is written or its
+ * lane is lost: what was sent is recorded.
  */
 @Injectable()
 export class Settling {
@@ -45,6 +45,7 @@ export class Settling {
   onHolds: (holds: readonly HoldRequest[]) => void = () => undefined;
   private items: Item[] = [];
   private writing = false;
+  private readonly gathering = new Gathering();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
@@ -68,6 +69,7 @@ export class Settling {
   private push(item: Item): void {
     this.items.push(item);
     if (!this.writing) void this.writeAll();
+    else if (item.kind === 'end' || this.items.length >= GROUP) this.gathering.hurry();
   }
 
   private async writeAll(): Promise<void> {
@@ -78,7 +80,7 @@ export class Settling {
       const unwritten = await this.writeGroup(group);
       await this.recordLost(unwritten);
       for (const item of group) if (item.kind === 'end') item.resolve();
-      if (this.items.length < GROUP) await new Promise((resolve) => setTimeout(resolve, GATHER_MS));
+      if (this.items.length < GROUP) await this.gathering.wait(() => this.items.length === 0);
     }
     this.writing = false;
   }
