@@ -16,6 +16,7 @@ import { GatesPauses1763251200036 } from '../migrations/1763251200036-gates-paus
 import { InboxExpiring1763251200040 } from '../migrations/1763251200040-inbox-expiring.ts';
 import { RulingsByQueue1763251200041 } from '../migrations/1763251200041-rulings-by-queue.ts';
 import { MessagesByStatus1763251200050 } from '../migrations/1763251200050-messages-by-status.ts';
+import { AnswersKept1763251200051 } from '../migrations/1763251200051-answers-kept.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -41,6 +42,7 @@ const ENGINE: SchemaPart = {
     InboxExpiring1763251200040,
     RulingsByQueue1763251200041,
     MessagesByStatus1763251200050,
+    AnswersKept1763251200051,
   ],
 };
 

@@ -9,6 +9,7 @@ export interface DeliveryRow {
   readonly settled_at: Date | null;
   readonly answered: number | null;
   readonly duration_ms: number | null;
+  readonly excerpt: string | null;
   /** The newest. */
   readonly attempts: readonly Attempt[];
   readonly attempts_total: number;
@@ -22,16 +23,13 @@ interface Attempt {
   readonly status: number | null;
   readonly error: string | null;
   readonly durationMs: number | null;
-  readonly excerpt?: string | null;
+  readonly excerpt: string | null;
 }
 
 /** A delivery as the API shows it: the attempt that delivered it stands in its own row. */
 export function deliveryView(row: DeliveryRow) {
   const { id, listener, status, attempt, error, sequence } = row;
-  const last: Attempt[] =
-    row.status === 'finished'
-      ? [{ at: row.settled_at!, attempt, status: row.answered, error: null, durationMs: row.duration_ms }]
-      : [];
+  const last = row.status === 'finished' ? [lastAttempt(row)] : [];
   return {
     id,
     listener,
@@ -45,4 +43,8 @@ export function deliveryView(row: DeliveryRow) {
     attemptsTotal: row.attempts_total + last.length,
     ...(row.ruling ? { ruling: row.ruling } : {}),
   };
+}
+
+function lastAttempt({ settled_at, attempt, answered, duration_ms, excerpt }: DeliveryRow): Attempt {
+  return { at: settled_at!, attempt, status: answered, error: null, durationMs: duration_ms, excerpt };
 }

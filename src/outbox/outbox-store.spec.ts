@@ -132,7 +132,7 @@ describe('what is done to named rows', () => {
   const each = <Value>(positions: readonly number[], value: Value) => positions.map(() => value);
 
   it.each([
-    ['delivered', DELIVERED, (of: number[]) => [of, each(of, 1), each(of, 200), each(of, 5)]],
+    ['delivered', DELIVERED, (of: number[]) => [of, each(of, 1), each(of, 200), each(of, 5), each(of, null)]],
     ['bury', BURY, (of: number[]) => [of, each(of, 1), each(of, 'e')]],
     ['put back', PUT_BACK_DELIVERIES, (of: number[]) => [of, each(of, 1), each(of, 'e'), each(of, true)]],
     ['untouched', UNTOUCHED, (of: number[]) => [of, each(of, 1)]],

@@ -76,7 +76,7 @@ export class OutboxStore {
   }
 
   async delivered(
-    tries: readonly { delivery: ClaimedDelivery; status: number; durationMs: number }[],
+    tries: readonly { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[],
     tx: Transaction,
   ): Promise<void> {
     if (tries.length === 0) return;
@@ -84,6 +84,7 @@ export class OutboxStore {
       ...rowsOf(tries),
       tries.map(({ status }) => status),
       tries.map(({ durationMs }) => Math.round(durationMs)),
+      tries.map(({ excerpt }) => excerpt || null),
     ]);
   }
 

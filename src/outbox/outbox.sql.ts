@@ -76,11 +76,12 @@ export const CONTENT = `
 
 const MARKED = markedIn('outbox');
 
-/** outbox.delivered — $1 positions, $2 attempts, $3 status codes, $4 durations */
+/** outbox.delivered — $1 positions, $2 attempts, $3 status codes, $4 durations, $5 excerpts (null: an empty answer) */
 export const DELIVERED = kept(`
   UPDATE outbox SET status = 'finished', waits = NULL, settled_at = clock_timestamp(), error = NULL,
-         answered = done.status, duration_ms = done.duration
-  FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::integer[]) AS done(position, attempt, status, duration)
+         answered = done.status, duration_ms = done.duration, excerpt = done.excerpt
+  FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::integer[], $5::text[])
+         AS done(position, attempt, status, duration, excerpt)
   ${MARKED('done')}`);
 
 /** outbox.bury — $1 positions, $2 attempts, $3 errors */

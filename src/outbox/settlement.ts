@@ -15,7 +15,7 @@ const PAUSE_SHARE = 1 / 900;
 /** How results are written. */
 export interface Settlement {
   readonly record: Try[];
-  readonly delivered: { delivery: ClaimedDelivery; status: number; durationMs: number }[];
+  readonly delivered: { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[];
   readonly bury: { delivery: ClaimedDelivery; error: string }[];
   readonly putBack: { delivery: ClaimedDelivery; error?: string; charged: boolean }[];
   readonly untouched: { delivery: ClaimedDelivery }[];
@@ -43,14 +43,15 @@ export function settlementOf(results: readonly Result[], nowMs: number = perform
   return written;
 }
 
+const NOT_ANSWERED = { status: undefined, excerpt: undefined };
+
 function addTried({ delivery, answer, outcome }: Tried, written: Settlement): void {
-  const status = answer.kind === 'answered' ? answer.status : undefined;
+  const { status, excerpt } = answer.kind === 'answered' ? answer : NOT_ANSWERED;
   if (outcome.kind === 'delivered') {
-    written.delivered.push({ delivery, status: status!, durationMs: answer.durationMs });
+    written.delivered.push({ delivery, status: status!, excerpt: excerpt!, durationMs: answer.durationMs });
     return;
   }
   const { reason: error } = outcome;
-  const excerpt = answer.kind === 'answered' ? answer.excerpt : undefined;
   written.record.push({ delivery, status, error, excerpt, durationMs: answer.durationMs });
   if (outcome.kind === 'dead') written.bury.push({ delivery, error });
   else written.putBack.push({ delivery, error, charged: outcome.kind === 'retry' ? outcome.charged : false });

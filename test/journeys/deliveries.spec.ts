@@ -112,6 +112,24 @@ describe('deliveries', () => {
     });
   });
 
+  it('keeps the first KiB of what the receiver said when it took a delivery', async () => {
+    const receiver = await listen('said');
+    receiver.answering = (_received, response) => response.writeHead(202).end(`taken\0 ${'ö'.repeat(2_000)}`);
+    const id = await post('said/x', 'k', 1);
+    await until(async () => (await story(id)).deliveries[0]?.status === 'finished');
+    const [{ attempts }] = (await story(id)).deliveries;
+    expect(attempts).toEqual([
+      {
+        at: expect.any(String),
+        attempt: 1,
+        status: 202,
+        error: null,
+        durationMs: expect.any(Number),
+        excerpt: `taken ${'ö'.repeat(508)}`,
+      },
+    ]);
+  });
+
   it('E5 buries at once what a terminal status refuses, and goes on with the key', async () => {
     const receiver = await listen('terminal', { terminalStatuses: [400, 403] });
     receiver.answering = (received, response, count) =>

@@ -79,23 +79,23 @@ export const NEXT_KEY = `
 export const REOPEN = `
   WITH item AS MATERIALIZED (
     SELECT next.place, next.key, next.position, earlier.status, earlier.attempt, earlier.answered, earlier.settled_at,
-           earlier.duration_ms
+           earlier.duration_ms, earlier.excerpt
     FROM (SELECT ctid AS place, key, position FROM replay_delivery
           WHERE replay = $1 AND lane = $2 AND reopened_at IS NULL ORDER BY replay, lane, key, position LIMIT $3) AS next
     LEFT JOIN LATERAL (
-      SELECT one.status, one.attempt, one.answered, one.settled_at, one.duration_ms FROM outbox AS one
+      SELECT one.status, one.attempt, one.answered, one.settled_at, one.duration_ms, one.excerpt FROM outbox AS one
       WHERE one.position = next.position AND one.settled_at IS NOT NULL AND one.status <> 'discarded' LIMIT 1
     ) AS earlier ON true
   ),
   noted AS (UPDATE replay_delivery SET reopened_at = now() WHERE ctid = ANY (ARRAY(SELECT place FROM item))),
   recorded AS (
-    INSERT INTO attempt (delivery, at, attempt, status, error, duration_ms)
-    SELECT position, settled_at, attempt, answered, 'delivered; sent again by replay ' || $1, duration_ms
+    INSERT INTO attempt (delivery, at, attempt, status, error, duration_ms, excerpt)
+    SELECT position, settled_at, attempt, answered, 'delivered; sent again by replay ' || $1, duration_ms, excerpt
     FROM item WHERE status = 'finished'
   ),
   reopened AS (
     UPDATE outbox SET status = 'held', waits = 'held', settled_at = NULL, lapsed_at = NULL, attempt = 0,
-           answered = NULL, duration_ms = NULL, waits_since = clock_timestamp(), replay = $1
+           answered = NULL, duration_ms = NULL, excerpt = NULL, waits_since = clock_timestamp(), replay = $1
     WHERE position = ANY (ARRAY(SELECT position FROM item WHERE status IS NOT NULL))
       AND settled_at IS NOT NULL AND status <> 'discarded'
   )
