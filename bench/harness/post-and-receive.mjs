@@ -6,10 +6,10 @@ import { twentyPerSecond, warmUp } from './latency.mjs';
 import { TEXT, TYPE } from './workload.mjs';
 
 /**
- * Posts to the service and gets its webhooks: milliseconds from the post to the webhook. In between, in the same process
- * and at the same pace, the least that any way of doing it costs: one insert that is committed and one HTTP round trip.
+ * Posts to the service and gets its webhooks: milliseconds from the post to the webhook. In between, at the same pace, the
+ * least that any way of doing it costs: one insert that is committed, and one HTTP round trip with another process.
  */
-export async function postAndReceive({ service, database, seconds }) {
+export async function postAndReceive({ service, receiver, database, seconds }) {
   const waiting = new Map();
   const server = createServer(async (request, response) => {
     const chunks = [];
@@ -22,7 +22,7 @@ export async function postAndReceive({ service, database, seconds }) {
   server.listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   const own = `http://127.0.0.1:${server.address().port}`;
-  const [toService, toOwn] = [new Pool(service, { connections: 8 }), new Pool(own, { connections: 8 })];
+  const [toService, toReceiver] = [service, receiver].map((url) => new Pool(url, { connections: 8 }));
   const post = async (pool, method, path, body) => {
     const headers = body === undefined ? {} : { 'content-type': 'application/json' };
     const text = body === undefined ? undefined : JSON.stringify(body);
@@ -48,7 +48,7 @@ export async function postAndReceive({ service, database, seconds }) {
     const startedAt = performance.now();
     const data = { n: `least-${n}`, text: TEXT };
     await client.query('INSERT INTO least (payload) VALUES ($1)', [JSON.stringify(data)]);
-    await post(toOwn, 'POST', '/least', { data });
+    await post(toReceiver, 'POST', '/ok', { data });
     return performance.now() - startedAt;
   };
   await warmUp(throughService);
@@ -60,7 +60,7 @@ export async function postAndReceive({ service, database, seconds }) {
   const least = twentyPerSecond(seconds, theLeast);
   const result = { ours: await ours, least: await least };
   process.send({ over: true });
-  await Promise.all([client.end(), toService.close(), toOwn.close()]);
+  await Promise.all([client.end(), toService.close(), toReceiver.close()]);
   server.closeAllConnections();
   return result;
 }

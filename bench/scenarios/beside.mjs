@@ -69,10 +69,11 @@ export const slowPrepare = {
   },
 };
 
+/** Long enough that reading a new copy of all that into memory is not what is measured. */
 export const history = {
   name: 'history',
   run(context) {
-    const messages = context.quick ? 20_000 : 60_000;
+    const messages = context.quick ? 20_000 : 200_000;
     const beside = context.quick ? 500_000 : 5_000_000;
     const drain = { warmUp: messages / 5, until: messages };
     const plain = { seed: { messages }, drain };

@@ -103,14 +103,16 @@ export const latency = {
   },
 };
 
-async function ourLatency({ server }, seconds) {
+function ourLatency({ server }, seconds) {
   const env = { ROLES: 'api,inbox,outbox', EGRESS_ALLOW: '127.0.0.0/8' };
   const sluice = { module: 'contenders/sluice.mjs', env };
-  const { loaded } = await whileServing(server, sluice, (target, database, onMessage) => {
-    const options = { service: new URL(target).origin, database, seconds };
-    return runVerb('harness/post-and-receive.mjs', 'postAndReceive', options, { onMessage }).result;
+  return withReceiver(async (receiver) => {
+    const { loaded } = await whileServing(server, sluice, (target, database, onMessage) => {
+      const options = { service: new URL(target).origin, receiver, database, seconds };
+      return runVerb('harness/post-and-receive.mjs', 'postAndReceive', options, { onMessage }).result;
+    });
+    return loaded;
   });
-  return loaded;
 }
 
 async function peerLatency({ server }, { module }, seconds) {
