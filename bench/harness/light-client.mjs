@@ -8,6 +8,7 @@ export class LightClient {
   #read = Buffer.alloc(0);
   #answered;
   #broken;
+  #over;
 
   constructor(url) {
     const { hostname, port, pathname, host } = new URL(url);
@@ -20,6 +21,7 @@ export class LightClient {
 
   /** Answers with the status, once the whole answer is there. */
   post(body) {
+    if (this.#over) return Promise.reject(this.#over);
     return new Promise((resolve, reject) => {
       this.#answered = resolve;
       this.#broken = reject;
@@ -42,6 +44,7 @@ export class LightClient {
   }
 
   #break(error) {
+    this.#over = error;
     this.#broken?.(error);
   }
 }

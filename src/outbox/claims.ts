@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { isDatabaseAway } from '../database/faults.ts';
 import { byLane, type ClaimedDelivery } from './claimed-delivery.ts';
 import type { HeldLane } from './held-lane.ts';
 import { OutboxQueue } from './outbox-queue.ts';
@@ -33,8 +34,18 @@ export class Claims {
   private async feed(): Promise<void> {
     this.claiming = true;
     await new Promise(setImmediate);
-    while (this.hungry.length > 0) await this.claim(this.nextTogether());
+    while (this.hungry.length > 0) {
+      this.sendAwayTheLate();
+      if (this.hungry.length > 0) await this.claim(this.nextTogether());
+    }
     this.claiming = false;
+  }
+
+  /** The turn of a lane may come late: one that is lost, or due to be given back by now, gets nothing more. */
+  private sendAwayTheLate(): void {
+    const isLate = ({ held }: Hungry) => held.lost || performance.now() >= held.untilMs;
+    for (const { resolve } of this.hungry.filter(isLate)) resolve([]);
+    this.hungry = this.hungry.filter((one) => !isLate(one));
   }
 
   /** The first, and those that came after it and want as many. */
@@ -57,6 +68,8 @@ export class Claims {
       for (const { held, resolve } of hungry) resolve(lanes.get(held.lane) ?? []);
     } catch (error) {
       for (const { reject } of hungry) reject(error);
+      // To find that out can take half a minute, for each claim anew.
+      if (isDatabaseAway(error)) for (const { reject } of this.hungry.splice(0)) reject(error);
     }
   }
 }

@@ -1,16 +1,14 @@
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
-import { Gathering, LEAST_MS, MOST_MS } from './gathering.ts';
+import { type Gathered, Gathering, LEAST_MS, MOST_MS } from './gathering.ts';
 
 beforeEach(() => void jest.useFakeTimers());
 afterEach(() => void jest.useRealTimers());
 
 /** Milliseconds until it is over. */
-async function waited(came: boolean, hurriedAtMs?: number): Promise<number> {
-  const gathering = new Gathering();
-  if (hurriedAtMs === -1) gathering.hurry();
+async function waited(gathering: Gathering, came: Gathered, hurriedAtMs?: number): Promise<number> {
   let over = false;
   void gathering
-    .wait(() => !came)
+    .wait(() => came)
     .then(() => {
       over = true;
     });
@@ -22,18 +20,18 @@ async function waited(came: boolean, hurriedAtMs?: number): Promise<number> {
   }
 }
 
-it('waits its most for what comes one by one', async () => {
-  expect(await waited(true)).toBe(MOST_MS);
-});
-
-it('waits its least where nothing came', async () => {
-  expect(await waited(false)).toBe(LEAST_MS);
-});
-
 it.each([
-  [-1, LEAST_MS],
-  [1, LEAST_MS],
-  [LEAST_MS + 3, LEAST_MS + 3],
-])('goes on when somebody is in a hurry at %d ms, after %d', async (at, after) => {
-  expect(await waited(true, at)).toBe(after);
+  ['its most for what is in no hurry', 'something', MOST_MS],
+  ['its least where nothing came', 'nothing', LEAST_MS],
+  ['its least for what is urgent', 'urgent', LEAST_MS],
+] as const)('waits %s', async (_, came, ms) => {
+  expect(await waited(new Gathering(), came)).toBe(ms);
+});
+
+it('goes on when something urgent comes, each time anew', async () => {
+  const gathering = new Gathering();
+  expect(await waited(gathering, 'something', LEAST_MS + 3)).toBe(LEAST_MS + 3);
+  gathering.hurry();
+  expect(await waited(gathering, 'something')).toBe(MOST_MS);
+  expect(await waited(gathering, 'something', LEAST_MS + 5)).toBe(LEAST_MS + 5);
 });

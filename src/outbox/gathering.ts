@@ -5,29 +5,27 @@
 export const LEAST_MS = 4;
 export const MOST_MS = 20;
 
+/** What came meanwhile: nothing, something that is in no hurry, or something that is. */
+export type Gathered = 'nothing' | 'something' | 'urgent';
+
 /** How long what comes one by one is waited for before it is taken together. */
 export class Gathering {
-  private hurried = false;
   private goOn: () => void = () => undefined;
 
-  /** Resolves after the least where nothing came or somebody is in a hurry, else when somebody is, after the most at last. */
-  async wait(nothingCame: () => boolean): Promise<void> {
+  /** Resolves after the least, unless something came that can wait: then with the first hurry, after the most at last. */
+  async wait(gathered: () => Gathered): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, LEAST_MS));
-    if (!this.hurried && !nothingCame()) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, MOST_MS - LEAST_MS);
-        this.goOn = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    this.hurried = false;
+    if (gathered() !== 'something') return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, MOST_MS - LEAST_MS);
+      this.goOn = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
-  /** Also before the wait begins. */
   hurry(): void {
-    this.hurried = true;
     this.goOn();
   }
 }

@@ -115,7 +115,7 @@ function recordsOf(tries: readonly Try[]): unknown[] {
     ...rowsOf(tries),
     tries.map(({ status }) => status ?? null),
     tries.map(({ error }) => error),
-    tries.map(({ excerpt }) => excerpt ?? null),
+    tries.map(({ excerpt }) => excerpt || null),
     tries.map(({ durationMs }) => Math.round(durationMs)),
   ];
 }

@@ -6,7 +6,7 @@ import { LaneMetrics } from '../lanes/lane-metrics.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { DeliveryMetrics } from './delivery-metrics.ts';
 import type { Result, Tried } from './delivery-result.ts';
-import { Gathering } from './gathering.ts';
+import { type Gathered, Gathering } from './gathering.ts';
 import type { HeldLane } from './held-lane.ts';
 import { HeldLanes } from './held-lanes.ts';
 import { LANE_LOST } from './lost-lane.ts';
@@ -80,9 +80,14 @@ export class Settling {
       const unwritten = await this.writeGroup(group);
       await this.recordLost(unwritten);
       for (const item of group) if (item.kind === 'end') item.resolve();
-      if (this.items.length < GROUP) await this.gathering.wait(() => this.items.length === 0);
+      if (this.items.length < GROUP) await this.gathering.wait(() => this.gathered());
     }
     this.writing = false;
+  }
+
+  private gathered(): Gathered {
+    if (this.items.length === 0) return 'nothing';
+    return this.items.some(({ kind }) => kind === 'end') ? 'urgent' : 'something';
   }
 
   /** One that cannot be written must not keep the others waiting: then each lane is written by itself. */

@@ -61,7 +61,7 @@ const CHANGE: Record<Stage, Record<RulingKind, string>> = {
     discard: `status = 'discarded', settled_at = now()`,
   },
   outbox: {
-    revive: `${REVIVED}, answered = NULL, duration_ms = NULL`,
+    revive: `${REVIVED}, answered = NULL, duration_ms = NULL, excerpt = NULL`,
     discard: `status = 'discarded', settled_at = now()`,
   },
 };
