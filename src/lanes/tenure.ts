@@ -1,7 +1,7 @@
 /**
  * However empty the other lanes are, one with a long backlog gets no more than this part of a claim: the messages of a key are
  * applied one after the other, and the whole batch waits for the last. Measured with 90 % on one key, the rate of the others, medians
- * of eight rounds: 0.83 of what it is without with a quarter, 0.85 with an eighth, 0.92 with a sixteenth.
+ * of eight rounds, of what it is without those rows: 0.83 with a quarter, 0.85 with an eighth, 0.92 with a sixteenth.
  */
 const FEWEST_SHARES = 16;
 
