@@ -43,9 +43,10 @@ export class Claims {
 
   /** The turn of a lane may come late: one that is lost, or due to be given back by now, gets nothing more. */
   private sendAwayTheLate(): void {
-    const isLate = ({ held }: Hungry) => held.lost || performance.now() >= held.untilMs;
-    for (const { resolve } of this.hungry.filter(isLate)) resolve([]);
-    this.hungry = this.hungry.filter((one) => !isLate(one));
+    const now = performance.now();
+    const late = this.hungry.filter(({ held }) => held.lost || now >= held.untilMs);
+    this.hungry = this.hungry.filter((one) => !late.includes(one));
+    for (const { resolve } of late) resolve([]);
   }
 
   /** The first, and those that came after it and want as many. */
