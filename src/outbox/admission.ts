@@ -37,7 +37,7 @@ export class Admission {
     if (this.rates.limits(listener) || !this.lanes.coversNow(held, this.courier.callMs(listener)))
       return this.waitIn(window, held);
     if (!window.tryEnter()) return this.waitIn(window, held);
-    held.probed = held.probe;
+    held.probed = held.probe !== undefined;
     return listener;
   }
 
@@ -60,7 +60,7 @@ export class Admission {
   private async waitIn(window: Window, held: HeldLane): Promise<Listener | undefined> {
     await window.enter();
     const listener = await this.granted(held);
-    if (listener) held.probed = held.probe;
+    if (listener) held.probed = held.probe !== undefined;
     else window.leave('badly');
     return listener;
   }

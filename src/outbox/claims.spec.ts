@@ -32,7 +32,7 @@ async function hungry(lane: number, mostRows: number): Promise<HeldLane> {
     [lane, mostRows],
   );
   const far = performance.now() + 3_600_000;
-  return heldLane({ lane, token, listener: 1, mostRows, untilMs: far, probe: false, safeUntilMs: far });
+  return heldLane({ lane, token, listener: 1, mostRows, untilMs: far, probe: undefined, safeUntilMs: far });
 }
 
 /** Of each transaction that claimed, in how many lanes. */

@@ -4,7 +4,7 @@ import { Listeners } from '../listeners/listeners.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { Circuit } from './circuit.ts';
 import type { Tried } from './delivery-result.ts';
-import { Gates } from './gates.ts';
+import { Gates, type Probe } from './gates.ts';
 import { ListenerHealth } from './listener-health.ts';
 import type { Outcome } from './sending/outcome.ts';
 
@@ -55,8 +55,8 @@ export class Conclusions {
   private async drawFromFailure(tried: Drawn, outcome: Failure): Promise<void> {
     const { listener, held, answer } = tried;
     if (outcome.kind === 'pause') {
-      await this.gates.pause(listener.number, outcome.afterMs, outcome.reason, held.probe);
-    } else if (held.probe) await this.probed(tried, outcome);
+      await this.gates.pause(listener.number, outcome.afterMs, outcome.reason, held.probe !== undefined);
+    } else if (held.probe) await this.probed(tried, outcome, held.probe);
     else if (isDown(tried) && this.circuitOf(listener.number).count(false)) {
       await this.openCircuit(listener, outcome);
     }
@@ -64,11 +64,11 @@ export class Conclusions {
     if (outcome.kind === 'dead' && outcome.disable) await this.health.disable(listener, outcome.reason);
   }
 
-  private async probed(tried: Drawn, { reason }: Failure): Promise<void> {
+  private async probed(tried: Drawn, { reason }: Failure, probe: Probe): Promise<void> {
     const { number } = tried.listener;
     if (isDown(tried)) await this.gates.probeFailed(number, `circuit open: ${reason}`);
     else if (tried.answer.kind === 'answered') await this.closeCircuit(tried.listener);
-    else await this.gates.returnProbe(number, PROBE_AGAIN_MS);
+    else await this.gates.returnProbe(number, PROBE_AGAIN_MS, probe);
   }
 
   private async openCircuit(listener: Listener, { reason }: Failure): Promise<void> {

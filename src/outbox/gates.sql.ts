@@ -41,16 +41,19 @@ export const OPEN_CIRCUIT = `
   WHERE gate.closed_until <= clock_timestamp()
   RETURNING ${STANDING}`;
 
-/** gate.takeProbe — one replica may try the circuit, and has a while to say how it went. $1 listener, $2 ms */
+/**
+ * gate.takeProbe — one replica may try the circuit, and has a while to say how it went. The end of that while tells this probe
+ * from any other. $1 listener, $2 ms
+ */
 export const TAKE_PROBE = `
   UPDATE gate SET closed_until = clock_timestamp() + $2 * interval '1 millisecond', reason = 'probing'
   WHERE listener = $1 AND openings > 0 AND closed_until <= clock_timestamp()
-  RETURNING ${STANDING}`;
+  RETURNING ${STANDING}, gate.closed_until::text AS probe`;
 
-/** gate.returnProbe — unless it told something; it may be tried again after a while. $1 listener, $2 ms */
+/** gate.returnProbe — unless it told something; it may be tried again after a while. $1 listener, $2 ms, $3 the probe */
 export const RETURN_PROBE = `
   UPDATE gate SET closed_until = clock_timestamp() + $2 * interval '1 millisecond', reason = 'to be probed'
-  WHERE listener = $1 AND openings > 0 AND reason = 'probing'
+  WHERE listener = $1 AND openings > 0 AND reason = 'probing' AND closed_until = $3::timestamptz
   RETURNING ${STANDING}`;
 
 /** gate.probeFailed — $1 listener, $2 first ms, $3 longest ms, $4 reason */

@@ -28,6 +28,9 @@ interface Standing {
   readonly ms: number;
 }
 
+/** The right to try a circuit, once. */
+export type Probe = string;
+
 interface Gate {
   readonly untilMs: number;
   readonly openings: number;
@@ -105,12 +108,14 @@ export class Gates {
     await this.change(OPEN_CIRCUIT, [listener, FIRST_OPENING_MS, LONGEST_OPENING_MS, reason]);
   }
 
-  takeProbe(listener: number, ms: number): Promise<boolean> {
-    return this.change(TAKE_PROBE, [listener, ms]);
+  /** Undefined: somebody else has it. */
+  async takeProbe(listener: number, ms: number): Promise<Probe | undefined> {
+    const taken = await this.change<{ probe: Probe }>(TAKE_PROBE, [listener, ms]);
+    return taken?.probe;
   }
 
-  async returnProbe(listener: number, ms: number): Promise<void> {
-    await this.change(RETURN_PROBE, [listener, ms]);
+  async returnProbe(listener: number, ms: number, probe: Probe): Promise<void> {
+    await this.change(RETURN_PROBE, [listener, ms, probe]);
   }
 
   async probeFailed(listener: number, reason: string): Promise<void> {
@@ -118,7 +123,7 @@ export class Gates {
   }
 
   async closeCircuit(listener: number): Promise<void> {
-    if (!(await this.change(CLOSE_CIRCUIT, [listener]))) this.forget(listener);
+    if ((await this.change(CLOSE_CIRCUIT, [listener])) === undefined) this.forget(listener);
   }
 
   /** Forgets what was known before the listener was changed; what any replica has learnt since stays. */
@@ -127,10 +132,13 @@ export class Gates {
     if (removed > 0) this.forget(listener);
   }
 
-  private async change(statement: string, values: readonly unknown[]): Promise<boolean> {
-    const [row] = await this.database.query<Standing>(statement, values);
+  private async change<More>(
+    statement: string,
+    values: readonly unknown[],
+  ): Promise<(Standing & More) | undefined> {
+    const [row] = await this.database.query<Standing & More>(statement, values);
     if (row) this.know(row.listener, gateOf(row));
-    return row !== undefined;
+    return row;
   }
 
   private forget(listener: number): void {

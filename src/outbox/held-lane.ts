@@ -1,3 +1,5 @@
+import type { Probe } from './gates.ts';
+
 /** A lane in the hands of this replica, from its lease to its release. */
 export interface HeldLane {
   readonly lane: number;
@@ -10,7 +12,7 @@ export interface HeldLane {
   /** When it is given back even if there is more to send: others may want it. */
   readonly untilMs: number;
   /** Of a circuit that is being tried: one delivery, then it is given back. */
-  readonly probe: boolean;
+  readonly probe: Probe | undefined;
   /** That delivery was sent. */
   probed: boolean;
   /** By our own clock, nobody else can have it before. */

@@ -16,7 +16,7 @@ const HELD = heldLane({
   listener: 1,
   mostRows: 32,
   untilMs: 0,
-  probe: false,
+  probe: undefined,
   safeUntilMs: 0,
 });
 

@@ -186,7 +186,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   private isWanted(lane: number): boolean {
     const listener = listenerOfLane(lane);
     return (
-      !this.lanes.has(lane) && this.admission.open({ listener, probe: false, lost: false }) !== undefined
+      !this.lanes.has(lane) && this.admission.open({ listener, probe: undefined, lost: false }) !== undefined
     );
   }
 
@@ -227,7 +227,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
         listener: listenerOfLane(lane),
         mostRows: tenure.careful ? 1 : mostPerLane,
         untilMs: askedAtMs + this.settings.outboxSlice,
-        probe: false,
+        probe: undefined,
         safeUntilMs: askedAtMs + this.settings.outboxLease,
       });
       this.lanes.add(held);

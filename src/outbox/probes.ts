@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { Listeners } from '../listeners/listeners.ts';
-import { Gates } from './gates.ts';
+import { Gates, type Probe } from './gates.ts';
 import { heldLane } from './held-lane.ts';
 import { HeldLanes } from './held-lanes.ts';
 import { LaneRuns } from './lane-runs.ts';
@@ -33,12 +33,13 @@ export class Probes {
     if (listener?.state !== 'active') return;
     const lanes = await this.store.busyLanesOf(number, listener.lanes);
     if (lanes.length === 0) return;
-    if (!(await this.gates.takeProbe(number, listener.timeoutMs + GRACE_MS))) return;
-    if (!(await this.begin(number, lanes))) await this.gates.returnProbe(number, 0);
+    const probe = await this.gates.takeProbe(number, listener.timeoutMs + GRACE_MS);
+    if (probe === undefined) return;
+    if (!(await this.begin(number, lanes, probe))) await this.gates.returnProbe(number, 0, probe);
   }
 
   /** False: no lane is free, or none of its deliveries is to be sent now. */
-  private async begin(listener: number, lanes: readonly number[]): Promise<boolean> {
+  private async begin(listener: number, lanes: readonly number[], probe: Probe): Promise<boolean> {
     const askedAtMs = performance.now();
     const leased = await this.queue.lanes.lease({ hint: lanes, mostLanes: 1, mostRows: 1 });
     if (!leased) return false;
@@ -49,12 +50,12 @@ export class Probes {
       listener,
       mostRows: 1,
       untilMs: askedAtMs,
-      probe: true,
+      probe,
       safeUntilMs: askedAtMs + this.settings.outboxLease,
     });
     this.lanes.add(held);
     const ended = this.runs.start(held, leased.rows);
-    void ended.then(() => this.gates.returnProbe(listener, 0)).catch(() => undefined);
+    void ended.then(() => this.gates.returnProbe(listener, 0, probe)).catch(() => undefined);
     return true;
   }
 }

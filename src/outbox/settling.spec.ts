@@ -44,7 +44,7 @@ async function held(lane: number): Promise<HeldLane> {
     listener: 1,
     mostRows: 1,
     untilMs: far,
-    probe: false,
+    probe: undefined,
     safeUntilMs: far,
   });
   replica.app.nest.get(HeldLanes).add(one);

@@ -109,6 +109,25 @@ describe('E12 the circuit breaker of a listener', () => {
     }
   });
 
+  it('leaves the probe to whoever has it, when one from before is over late', async () => {
+    const { receiver, tried } = await openCircuit('overlaps');
+    await stage.call('POST', '/v1/listeners/overlaps/pause');
+    for (const one of stage.replicas) await known(one, 'overlaps', ({ state }) => state === 'paused');
+    const number = await stage.numberOf('overlaps');
+    const [one, two] = stage.replicas.map(({ app }) => app.nest.get(Gates));
+    await letTimePass('overlaps');
+    const first = await one!.takeProbe(number, 20_000);
+    await one!.probeFailed(number, 'circuit open: answered 503');
+    await letTimePass('overlaps');
+    const second = await two!.takeProbe(number, 20_000);
+    await one!.returnProbe(number, 0, first!);
+    expect(await gateOf('overlaps')).toMatchObject({ reason: 'probing' });
+    expect((await gateOf('overlaps'))!.seconds).toBeGreaterThan(10);
+    await two!.returnProbe(number, 0, second!);
+    expect(await gateOf('overlaps')).toMatchObject({ reason: 'to be probed' });
+    expect(receiver.received).toHaveLength(tried);
+  });
+
   it('closes when the one delivery succeeds, and everything goes on', async () => {
     const { receiver, tried } = await openCircuit('closes');
     receiver.answering = ok;
