@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { bodyLength, HEAD_END } from './light-http.mjs';
 
-const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n';
+export const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 /**
  * Takes webhooks and answers 204, after as many milliseconds or as badly as the path says; until told to stop. With as little of its own as possible: it
@@ -12,7 +12,7 @@ export async function receive() {
   const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
     socket.on('error', () => undefined).on('close', () => sockets.delete(socket));
-    takeRequests(socket);
+    takeRequests(socket, answer);
   });
   server.listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
@@ -23,17 +23,20 @@ export async function receive() {
   for (const socket of sockets) socket.destroy();
 }
 
-function takeRequests(socket) {
+/** `onRequest(head, socket, body)` for one request after the other. */
+export function takeRequests(socket, onRequest) {
   let read = Buffer.alloc(0);
   socket.on('data', (chunk) => {
     read = read.length === 0 ? chunk : Buffer.concat([read, chunk]);
     const end = read.indexOf(HEAD_END);
     if (end < 0) return;
     const head = read.latin1Slice(0, end);
-    const whole = end + HEAD_END.length + bodyLength(head);
+    const start = end + HEAD_END.length;
+    const whole = start + bodyLength(head);
     if (read.length < whole) return;
+    const body = read.subarray(start, whole);
     read = read.subarray(whole);
-    answer(head, socket);
+    onRequest(head, socket, body);
   });
 }
 
