@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { Settings } from '../config/settings.ts';
+import { PipelinedClient } from './pipelined-client.ts';
 
 /** The oldest server this service is tried with. */
 export const OLDEST_SERVER_MAJOR = 14;
@@ -16,7 +17,7 @@ type ConnectionSettings = Pick<
  * - `query_timeout`: node-postgres waits for ever on a connection that was black-holed; the server's own
  *   `statement_timeout` cannot help there. It is longer, so that the server's clearer error comes first.
  * - Behind a pooler in transaction mode session settings would leak to other clients (and PgBouncer refuses
- *   them at start-up), so there they are set per transaction: see `beginStatement`.
+ *   them at start-up), so there they are set per transaction: see `beginStatements`.
  */
 export function connectionOptions(url: string, settings: ConnectionSettings, name: string): pg.PoolConfig {
   const session =
@@ -37,20 +38,9 @@ export function connectionOptions(url: string, settings: ConnectionSettings, nam
     keepAlive: true,
     pipeline: true,
     types: { getTypeParser },
-    Client: HardyClient,
+    Client: PipelinedClient as unknown as typeof pg.Client,
     ...session,
   } satisfies pg.PoolConfig & { pipeline: boolean; Client: typeof pg.Client };
-}
-
-/**
- * A pool listens to a connection only while it is idle. One that breaks in our hands, or says why after it was given
- * up, would end the process; the statement in flight, or the next one, fails with the same news.
- */
-class HardyClient extends pg.Client {
-  constructor(config?: string | pg.ClientConfig) {
-    super(config);
-    this.on('error', () => undefined);
-  }
 }
 
 /**
@@ -60,14 +50,15 @@ class HardyClient extends pg.Client {
 const IDLE_IN_TRANSACTION_MS = 5_000;
 const LOCK_TIMEOUT_MS = 10_000;
 
-export function beginStatement(settings: ConnectionSettings): string {
-  if (settings.databasePooler === 'none') return 'BEGIN';
-  return [
-    'BEGIN',
-    `SET LOCAL statement_timeout = ${settings.databaseStatementTimeout}`,
-    `SET LOCAL idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_MS}`,
-    `SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`,
-  ].join('; ');
+/** To be issued first in a transaction. */
+export function beginStatements({ databasePooler, databaseStatementTimeout }: ConnectionSettings): string[] {
+  if (databasePooler === 'none') return ['BEGIN'];
+  const limits = {
+    statement_timeout: databaseStatementTimeout,
+    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+    lock_timeout: LOCK_TIMEOUT_MS,
+  };
+  return ['BEGIN', ...Object.entries(limits).map(([name, ms]) => `SET LOCAL ${name} = ${ms}`)];
 }
 
 const INT8 = 20;

@@ -2,10 +2,11 @@ import type { PoolClient, QueryResult } from 'pg';
 import pg from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
-import { beginStatement, connectionOptions } from './connection.ts';
+import { beginStatements, connectionOptions } from './connection.ts';
 import { codeOf, isGoneSilent } from './faults.ts';
 import { keptName } from './kept.ts';
 import { PatientPool } from './patient-pool.ts';
+import type { PipelinedClient } from './pipelined-client.ts';
 import { Transaction } from './transaction.ts';
 
 /**
@@ -17,7 +18,7 @@ import { Transaction } from './transaction.ts';
  */
 export class Database {
   readonly pool: PatientPool;
-  private readonly begin: string;
+  private readonly begin: readonly string[];
   private readonly mayName: boolean;
 
   constructor(
@@ -29,7 +30,7 @@ export class Database {
   ) {
     this.pool = new PatientPool(connectionOptions(url, settings, 'sluice engine'));
     this.pool.on('error', onIdleError);
-    this.begin = beginStatement(settings);
+    this.begin = beginStatements(settings);
     this.mayName = settings.databasePooler === 'none';
   }
 
@@ -50,7 +51,7 @@ export class Database {
    * the transaction is rolled back, and the connection goes back to the pool only if the server said so.
    */
   async transaction<Result>(work: (tx: Transaction) => Promise<Result>): Promise<Result> {
-    const client = await this.pool.connect();
+    const client = await this.connect();
     const tx = new Transaction(client, this.dataSource, this.mayName);
     try {
       const began = tx.begin(this.begin);
@@ -59,7 +60,8 @@ export class Database {
       await tx.commit();
       client.release();
       return result;
-    } catch (error) {
+    } catch (caught) {
+      const error = tx.causeOf(caught);
       tx.end();
       await rollBack(client, tx, error);
       this.heed(error);
@@ -72,7 +74,7 @@ export class Database {
    * there only when it is committed. Whatever goes wrong, nothing of it was done, unless the connection broke.
    */
   async together(statements: readonly Statement[]): Promise<unknown[][]> {
-    const client = await this.pool.connect();
+    const client = await this.connect();
     const tx = new Transaction(client, undefined, this.mayName);
     try {
       const began = tx.begin(this.begin);
@@ -86,6 +88,10 @@ export class Database {
       this.heed(error);
       throw error;
     }
+  }
+
+  private connect(): Promise<LentClient> {
+    return this.pool.connect() as Promise<unknown> as Promise<LentClient>;
   }
 
   /** What became of a transaction whose answer to COMMIT was lost; undefined: it is forgotten already. */
@@ -130,14 +136,16 @@ export class Database {
   }
 }
 
+type LentClient = PipelinedClient & Pick<PoolClient, 'release'>;
+
 export type Statement = readonly [sql: string, parameters?: readonly unknown[]];
 
 /** A column has changed its type, or somebody else has thrown away what was prepared: on a new connection it works. */
 const STALE_STATEMENT = new Set(['0A000', '26000']);
 
-async function rollBack(client: PoolClient, tx: Transaction, error: unknown): Promise<void> {
+async function rollBack(client: LentClient, tx: Transaction, error: unknown): Promise<void> {
   try {
-    const rolledBack = client.query('ROLLBACK');
+    const rolledBack = client.say('ROLLBACK');
     tx.forget();
     await rolledBack;
     client.release(STALE_STATEMENT.has(codeOf(error) ?? ''));

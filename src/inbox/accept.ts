@@ -92,6 +92,8 @@ export class Accept {
       throw error;
     });
     const taken = along.leased(answers) !== undefined;
+    // It is on its way: its next statements go out before the answer is written, not after it.
+    if (taken) await new Promise(setImmediate);
     const [outcome] = await this.outcomesOf([message], inserted);
     return [taken && outcome!.kind === 'accepted' ? { ...outcome!, taken } : outcome!];
   }

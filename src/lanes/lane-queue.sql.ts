@@ -1,5 +1,5 @@
 import { kept } from '../database/kept.ts';
-import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
+import { STRAIGHT_PLANS_UNFLUSHED } from '../database/straight-plans.ts';
 
 /**
  * The statements of a lane queue. Rows of the queue live in `table`, found by (lane, position).
@@ -23,7 +23,7 @@ export interface QueueTable {
  * For the statements below, in one transaction with them. The claim is not made durable by itself: a lost claim is a claim
  * that never was, and the token it left in memory then proves nothing. Nor is the release: a lost one is a lease that ends.
  */
-export const QUEUE_SETTINGS = `${STRAIGHT_PLANS}; SET LOCAL synchronous_commit = off`;
+export const QUEUE_SETTINGS = STRAIGHT_PLANS_UNFLUSHED;
 
 /** No position is greater. */
 const LAST = '9223372036854775807';

@@ -7,6 +7,8 @@ export interface TcpProxy {
   readonly url: string;
   /** Statements that clients have sent so far, as Parse and simple Query messages in the order sent. */
   readonly statements: readonly string[];
+  /** Syncs that clients have sent so far. */
+  readonly syncs: number;
   /** Times the wire turned around: a client spoke after it had been answered. */
   readonly roundTrips: number;
   /** Resolves when clients have sent `count` statements in all. */
@@ -25,6 +27,7 @@ export interface TcpProxy {
 
 const PARSE = 0x50;
 const QUERY = 0x51;
+const SYNC = 0x53;
 
 /** `remember`: whether statements are kept; whoever runs for long does without. */
 export async function startTcpProxy(databaseUrl: string, { remember = true } = {}): Promise<TcpProxy> {
@@ -33,6 +36,7 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
   const statements: string[] = [];
   const waiters = new Set<() => void>();
   let roundTrips = 0;
+  let syncs = 0;
   let holding = false;
   let held: (() => void)[] = [];
   let swallowed = new Set<Socket>();
@@ -42,6 +46,7 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
     const upstream = connect(Number(target.port || 5432), target.hostname);
     let cutting: 'before' | 'after' | undefined;
     const messages = frontendMessages((type, text) => {
+      if (type === SYNC) syncs += 1;
       if (type !== PARSE && type !== QUERY) return;
       if (cut && text === 'COMMIT') {
         cutting = cut;
@@ -97,6 +102,9 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
     statements,
     get roundTrips() {
       return roundTrips;
+    },
+    get syncs() {
+      return syncs;
     },
     sent: (count) =>
       new Promise((resolve) => {

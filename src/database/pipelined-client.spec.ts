@@ -1,0 +1,216 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { startTcpProxy, type TcpProxy } from '../../test/support/tcp-proxy.ts';
+import { loadSettings } from '../config/settings.ts';
+import { Database } from './database.ts';
+import { kept } from './kept.ts';
+import type { Transaction } from './transaction.ts';
+
+let server: TestDatabase;
+let proxy: TcpProxy;
+let database: Database;
+
+beforeAll(async () => {
+  server = await createDatabase({ empty: true });
+  proxy = await startTcpProxy(server.url);
+});
+beforeEach(() => {
+  database = new Database(proxy.url, loadSettings({ DATABASE_POOL_SIZE: '4' }), undefined, () => undefined);
+});
+afterEach(() => database.close());
+afterAll(async () => {
+  await proxy.close();
+  await server.drop();
+});
+
+const number = (tx: Transaction, n: unknown) => tx.query<{ n: number }>('SELECT $1::int AS n', [n]);
+/** Each with a text of its own: one that comes a second time gets a name, and one that was to get it after a failure has none. */
+const another = (tx: Transaction, n: number) => tx.query(`SELECT $1::int -- ${n}`, [n]);
+const divide = (tx: Transaction, by: number) => tx.query<{ n: number }>('SELECT 10 / $1::int AS n', [by]);
+/** No text can be made of it. */
+const circular: { self?: unknown } = {};
+circular.self = circular;
+const codes = (settled: PromiseSettledResult<unknown>[]) =>
+  settled.map((one) => (one.status === 'fulfilled' ? 'fine' : (one.reason as { code?: string }).code));
+
+/** The pool has one connection as long as nobody asks for two at a time: what is out of step shows in the next answer. */
+async function isInStep(): Promise<void> {
+  const answers = await database.transaction((tx) =>
+    Promise.all([1, 2, 3].map(async (n) => (await number(tx, n))[0]!.n)),
+  );
+  expect(answers).toEqual([1, 2, 3]);
+  expect(database.pool.totalCount).toBe(1);
+}
+
+describe('statements of one turn', () => {
+  it('share a Sync, of which there is one for every 128', async () => {
+    await isInStep();
+    const before = proxy.syncs;
+    await database.transaction((tx) => Promise.all(Array.from({ length: 300 }, (_, n) => number(tx, n))));
+    // BEGIN and 127, 128, the rest; COMMIT.
+    expect(proxy.syncs - before).toBe(4);
+  });
+
+  it('are answered each with its own rows', async () => {
+    const answers = await database.transaction((tx) =>
+      Promise.all(Array.from({ length: 300 }, (_, n) => number(tx, n))),
+    );
+    expect(answers.map(([row]) => row!.n)).toEqual(Array.from({ length: 300 }, (_, n) => n));
+  });
+
+  it('of which one fails: those before it are answered, those after it are not tried', async () => {
+    let settled: PromiseSettledResult<unknown>[] = [];
+    const failing = database.transaction(async (tx) => {
+      settled = await Promise.allSettled([
+        number(tx, 1),
+        divide(tx, 0),
+        another(tx, 2),
+        tx.query('SELECT 3'),
+        another(tx, 4),
+      ]);
+    });
+    await expect(failing).rejects.toMatchObject({ code: '22012' });
+    expect(codes(settled)).toEqual(['fine', '22012', '25P02', '25P02', '25P02']);
+    await isInStep();
+  });
+
+  it('of which one fails, in the next Sync as well', async () => {
+    let settled: PromiseSettledResult<unknown>[] = [];
+    const failing = database.transaction(async (tx) => {
+      const all = [divide(tx, 0), ...Array.from({ length: 300 }, (_, n) => another(tx, n))];
+      settled = await Promise.allSettled(all);
+    });
+    await expect(failing).rejects.toMatchObject({ code: '22012' });
+    expect(new Set(codes(settled).slice(1))).toEqual(new Set(['25P02']));
+    await isInStep();
+  });
+
+  it('of which one cannot be written down: it fails alone', async () => {
+    let settled: PromiseSettledResult<unknown>[] = [];
+    const failing = database.transaction(async (tx) => {
+      settled = await Promise.allSettled([number(tx, 1), number(tx, circular), number(tx, 2)]);
+    });
+    await expect(failing).rejects.toThrow('circular');
+    expect(codes(settled)).toEqual(['fine', undefined, 'fine']);
+    await isInStep();
+  });
+
+  it('of which one cannot be written down after another one failed', async () => {
+    let settled: PromiseSettledResult<unknown>[] = [];
+    const failing = database.transaction(async (tx) => {
+      const failed = divide(tx, 0);
+      const between = another(tx, 1);
+      const unbound = tx.query('SELECT $1::json', [circular]);
+      settled = await Promise.allSettled([failed, between, unbound, another(tx, 2)]);
+    });
+    await expect(failing).rejects.toThrow('circular');
+    expect(codes(settled)).toEqual(['22012', '25P02', undefined, '25P02']);
+    await isInStep();
+  });
+
+  it('of which one cannot be written down: its text can be used again', async () => {
+    let after: unknown;
+    const failing = database.transaction(async (tx) => {
+      await Promise.allSettled([number(tx, 1), number(tx, circular)]);
+      after = await number(tx, 2);
+    });
+    await expect(failing).rejects.toThrow('circular');
+    expect(after).toEqual([{ n: 2 }]);
+  });
+
+  it('of which one fails: that is heard before what was skipped because of it, and is its cause', async () => {
+    const deep = async (tx: Transaction) => {
+      const later = async () => divide(tx, 0);
+      await later();
+    };
+    let heard: unknown;
+    let skipped: unknown;
+    await database
+      .transaction(async (tx) => {
+        const [failed, behind] = [deep(tx), another(tx, 1)];
+        heard = await Promise.all([behind, failed]).catch((error) => error);
+        skipped = await behind.catch((error) => error);
+      })
+      .catch(() => undefined);
+    expect(heard).toMatchObject({ code: '22012' });
+    expect(skipped).toMatchObject({ code: '25P02', cause: { code: '22012' } });
+    await isInStep();
+  });
+
+  it('of which one is empty', async () => {
+    const answers = await database
+      .transaction((tx) =>
+        Promise.all([number(tx, 1), tx.query('', [1]), tx.query('-- nothing'), number(tx, 2)]).catch(
+          (error) => error.message,
+        ),
+      )
+      .catch((error) => error.message);
+    expect(answers).toContain('bind message supplies 1 parameters');
+    const fine = await database.transaction((tx) => Promise.all([tx.query('-- nothing'), number(tx, 2)]));
+    expect(fine[1]).toEqual([{ n: 2 }]);
+    await isInStep();
+  });
+});
+
+it('writes values as node-postgres does, also those that write themselves', async () => {
+  const own = { toPostgres: () => '7' };
+  const values = [own, own, new Date(0), { a: 1 }, ['x', null], Buffer.from('b'), null, true];
+  const sql = `SELECT $1::int AS a, $2::int AS b, $3::timestamptz AS at, $4::json AS json, $5::text[] AS list, $6::bytea AS bytes,
+    $7::text AS none, $8::boolean AS yes`;
+  const [row] = await database.transaction((tx) => tx.query(sql, values));
+  expect(row).toEqual({
+    a: 7,
+    b: 7,
+    at: new Date(0),
+    json: { a: 1 },
+    list: ['x', null],
+    bytes: Buffer.from('b'),
+    none: null,
+    yes: true,
+  });
+});
+
+it('a kept statement that was to be parsed after a failure is parsed with its next use', async () => {
+  const KEPT = kept('SELECT $1::int + 1 AS n');
+  const failing = database.transaction((tx) => Promise.all([divide(tx, 0), tx.query(KEPT, [1])]));
+  await expect(failing).rejects.toMatchObject({ code: '22012' });
+  expect(await database.transaction((tx) => tx.query(KEPT, [1]))).toEqual([{ n: 2 }]);
+  await isInStep();
+});
+
+it('a connection that has lost its kept statements is not used again, whoever hears of it', async () => {
+  const KEPT = kept('SELECT 1 AS kept');
+  const asked = (tx: Transaction) => {
+    void tx.query(KEPT);
+    return number(tx, 1);
+  };
+  await database.transaction(asked);
+  await database.transaction((tx) => tx.query('DEALLOCATE ALL'));
+  await expect(database.transaction(asked)).rejects.toMatchObject({ code: '26000' });
+  expect(await database.transaction(asked)).toEqual([{ n: 1 }]);
+});
+
+it('waits for what is issued after an answer that nobody outside awaits', async () => {
+  const answers: number[] = [];
+  await database.transaction(async (tx) => {
+    void (async () => {
+      for (const n of [1, 2, 3]) answers.push((await number(tx, n))[0]!.n);
+    })();
+  });
+  expect(answers).toEqual([1, 2, 3]);
+});
+
+it('a connection that breaks fails all that was not answered, and the process lives', async () => {
+  let settled: PromiseSettledResult<unknown>[] = [];
+  const failing = database.transaction(async (tx) => {
+    settled = await Promise.allSettled([
+      number(tx, 1),
+      tx.query('SELECT pg_terminate_backend(pg_backend_pid()), $1::int', [1]),
+      number(tx, 2),
+    ]);
+  });
+  await expect(failing).rejects.toThrow();
+  expect(settled[0]!.status).toBe('fulfilled');
+  expect(settled.slice(1).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  await isInStep();
+});
