@@ -93,8 +93,9 @@ export const pinnedSnapshot = {
   name: 'pinned-snapshot',
   run(context) {
     const seconds = context.quick ? 20 : 60;
-    const messages = seconds * 15_000;
-    const plain = { seed: { messages }, drain: { warmUp: 5_000, seconds, complete: false } };
+    // More than a quick machine handles in that time; should it run dry nevertheless, it is over then.
+    const messages = seconds * 25_000;
+    const plain = { seed: { messages }, drain: { warmUp: 5_000, seconds, until: messages, complete: false } };
     return pair(context, 'pinned-snapshot', 0.7, plain, { ...plain, beside: pin }, 'nothing open elsewhere');
   },
 };

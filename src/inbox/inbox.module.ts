@@ -22,6 +22,7 @@ import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts
 import { InboxProcessor } from './processing/inbox-processor.ts';
 import { InboxQueue } from './processing/inbox-queue.ts';
 import { InboxTransaction } from './processing/inbox-transaction.ts';
+import { OldSnapshots } from './processing/old-snapshots.ts';
 import { Preparations } from './processing/preparations.ts';
 import { ProcessingMetrics } from './processing/processing-metrics.ts';
 import { SettleStore } from './processing/settle-store.ts';
@@ -48,6 +49,7 @@ import { InboxSettlements } from './settlements.ts';
     DueMessages,
     ExpiredMessages,
     InboxProcessingTrigger,
+    OldSnapshots,
     Preparations,
     SlowLanes,
     InboxProcessor,

@@ -19,12 +19,15 @@ export interface Tenancy {
  */
 export class Breadth {
   lanes: number;
+  /** More was waiting than one claim takes. */
+  backlog = false;
 
   constructor(private readonly most: number) {
     this.lanes = most;
   }
 
   adapt({ askingMs, totalMs, full }: Tenancy): void {
+    this.backlog = full;
     if (!full || askingMs < totalMs * LITTLE) this.lanes = Math.min(this.most, this.lanes * 2);
     else if (askingMs > totalMs * TOO_MUCH) this.lanes = Math.max(1, Math.floor(this.lanes / 2));
   }

@@ -16,6 +16,7 @@ import { Breadth } from './breadth.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
 import { InboxProcessor } from './inbox-processor.ts';
 import { InboxQueue } from './inbox-queue.ts';
+import { OldSnapshots } from './old-snapshots.ts';
 import { Preparations } from './preparations.ts';
 import { SlowLanes } from './slow-lanes.ts';
 
@@ -24,6 +25,9 @@ import { SlowLanes } from './slow-lanes.ts';
  * the way of what its message set off, the deliveries.
  */
 const LOOK_AGAIN_MS = 10;
+
+/** Lanes at a time while an old snapshot is open; measured in docs/decisions/0009. */
+const FEW_LANES = 2;
 
 /**
  * D2: on every replica, any number of workers, each: lease lanes, claim rows, process, claim again while there is work
@@ -51,6 +55,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     private readonly processor: InboxProcessor,
     private readonly preparations: Preparations,
     private readonly slowLanes: SlowLanes,
+    private readonly snapshots: OldSnapshots,
     wakeups: Wakeups,
     loops: Loops,
   ) {
@@ -133,7 +138,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     const quick = this.written;
     this.written = false;
     const askedAtMs = performance.now();
-    const mostLanes = this.breadth.lanes;
+    const mostLanes = await this.lanesToTake();
     const leased = await this.queue.lanes.lease({
       hint: everywhere ? undefined : [...hints],
       quick,
@@ -151,6 +156,13 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     // There may be more by now, and others saw the lanes as taken.
     for (const lane of lanes) this.hinted.add(lane);
     return again ? 'again' : { afterMs: LOOK_AGAIN_MS };
+  }
+
+  /** While nothing can be cleaned up, each lane of a claim costs more than the others' company is worth. */
+  private async lanesToTake(): Promise<number> {
+    const { lanes, backlog } = this.breadth;
+    const few = backlog && lanes > FEW_LANES && (await this.snapshots.any());
+    return few ? FEW_LANES : lanes;
   }
 
   /** Lanes written to, if they are few; but every so often all of them, for what nobody announced. */

@@ -1,0 +1,106 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Injectable, Module } from '@nestjs/common';
+import pg from 'pg';
+import { Denormalizer } from '../../src/contract/denormalizer.ts';
+import type { Message } from '../../src/contract/message.ts';
+import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { OLD_SNAPSHOT } from '../../src/inbox/processing/old-snapshots.sql.ts';
+import { OldSnapshots } from '../../src/inbox/processing/old-snapshots.ts';
+import { startApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { until } from '../support/until.ts';
+
+/** How many lanes were held while each message was applied. */
+let held: number[];
+
+/** Takes so long that asking for messages is little beside it. */
+@Denormalizer({ types: ['look'] })
+@Injectable()
+class Looks {
+  async apply(_message: Message<unknown>, tx: ReadModelTransaction): Promise<void> {
+    const [row] = await tx.query<{ n: string }>(
+      `SELECT count(*) AS n, pg_sleep(0.005) FROM lane WHERE queue = 'inbox' AND token IS NOT NULL`,
+    );
+    held.push(Number(row!.n));
+  }
+}
+
+@Module({ providers: [Looks] })
+class LooksModule {}
+
+const LOOKS = { entities: [], migrations: [], module: LooksModule };
+const SETTINGS = {
+  ROLES: 'inbox',
+  INBOX_WORKERS: '1',
+  INBOX_BATCH_LANES: '16',
+  INBOX_BATCH_MESSAGES: '8',
+  INBOX_SLICE: '10ms',
+  INBOX_POLL: '20ms',
+};
+const LANES = 16;
+const MESSAGES = LANES * 12;
+
+let database: TestDatabase;
+let other: pg.Client;
+
+beforeAll(async () => {
+  database = await createDatabase();
+});
+afterAll(() => database.drop());
+beforeEach(async () => {
+  held = [];
+  other = new pg.Client({ connectionString: database.url });
+  await other.connect();
+});
+afterEach(() => other.end());
+
+const seen = async (olderThanMs: number) => {
+  const [row] = await database.query<{ old: boolean }>(OLD_SNAPSHOT, [olderThanMs]);
+  return row!.old;
+};
+
+/** What a backlog is handled with, once it is known to be one. */
+async function lanesAtATime(oldMs?: number): Promise<number[]> {
+  await database.query(
+    `INSERT INTO inbox (id, source, type, key, lane, payload)
+     SELECT gen_random_uuid(), 's', 'look', n::text, n % ${LANES}, 'null' FROM generate_series(1, ${MESSAGES}) AS n`,
+  );
+  const replica = await startApp(database, SETTINGS, [LOOKS]);
+  try {
+    if (oldMs !== undefined) replica.app.nest.get(OldSnapshots).oldMs = oldMs;
+    await until(() => held.length >= MESSAGES);
+  } finally {
+    await replica.close();
+  }
+  return [...new Set(held.slice(MESSAGES / 4, MESSAGES / 2))];
+}
+
+describe('while a transaction is open for long elsewhere', () => {
+  it('a worker with a backlog takes few lanes at a time', async () => {
+    await other.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+    await other.query('SELECT count(*) FROM lane');
+    await until(() => seen(100));
+    expect(await lanesAtATime(100)).toEqual([2]);
+  });
+
+  it('and as many as it may otherwise', async () => {
+    expect(Math.min(...(await lanesAtATime()))).toBeGreaterThan(2);
+  });
+
+  it('one that has written counts like one that reads, one that keeps no snapshot does not', async () => {
+    await other.query('BEGIN');
+    await other.query('SELECT count(*) FROM lane');
+    await until(async () => (await ageOf(other)) > 50);
+    expect(await seen(50)).toBe(false);
+    await other.query('CREATE TEMPORARY TABLE written ()');
+    expect(await seen(50)).toBe(true);
+    expect(await seen(3_600_000)).toBe(false);
+  });
+});
+
+async function ageOf(client: pg.Client): Promise<number> {
+  const { rows } = await client.query(
+    'SELECT extract(epoch FROM clock_timestamp() - xact_start) * 1000 AS ms FROM pg_stat_activity WHERE pid = pg_backend_pid()',
+  );
+  return Number(rows[0].ms);
+}
