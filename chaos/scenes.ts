@@ -21,6 +21,8 @@ export type Scene = (without: readonly Plant[], around: Around) => Promise<reado
 
 const SEED = 7;
 const QUIET_MS = 20_000;
+/** A replica may freeze with what was posted stored and not answered. */
+const ANSWER_MS = 1_000;
 
 /** A replica freezes with claimed messages in its hands; another takes over and applies them; the first one wakes. */
 export const frozenHolder: Scene = (without, around) =>
@@ -151,7 +153,8 @@ class Stage {
     const body = `{"id":"${id}","type":"plain","key":"${message.key}","payload":${payload}}`;
     for (const url of urls) {
       const headers = { 'content-type': 'application/json' };
-      const answer = await fetch(`${url}/v1/messages`, { method: 'POST', headers, body }).catch(
+      const signal = AbortSignal.timeout(ANSWER_MS);
+      const answer = await fetch(`${url}/v1/messages`, { method: 'POST', headers, body, signal }).catch(
         () => undefined,
       );
       if (!answer?.ok) continue;
