@@ -99,6 +99,27 @@ describe('a transaction', () => {
     expect(await notes()).toEqual([1]);
   });
 
+  it('keeps nothing of what COMMIT goes with when a statement that nobody awaited could not even be sent', async () => {
+    const failing = database.transaction(async (tx) => {
+      void tx.query('SELECT $1::json', [{ big: 10n }]);
+      await tx.last(() => [note(tx, 1)]);
+    });
+
+    await expect(failing).rejects.toThrow('BigInt');
+    expect(await notes()).toEqual([]);
+  });
+
+  it('is done once COMMIT was answered, whatever failed and was undone on the way', async () => {
+    await database.transaction(async (tx) => {
+      await note(tx, 1);
+      await tx.query('SAVEPOINT before');
+      await note(tx, 1).catch(() => tx.query('ROLLBACK TO SAVEPOINT before'));
+      await tx.last(() => [note(tx, 2)]);
+    });
+
+    expect(await notes()).toEqual([1, 2]);
+  });
+
   it('keeps nothing when a statement that nobody awaited fails, and the process lives', async () => {
     const failing = database.transaction(async (tx) => {
       void note(tx, 1);

@@ -56,8 +56,10 @@ export class Database {
     try {
       const began = tx.begin(this.begin);
       const [result] = await Promise.all([work(tx), began]);
-      await tx.settled();
-      await tx.commit();
+      if (!tx.isCommitted) {
+        await tx.settled();
+        await tx.commit();
+      }
       client.release();
       return result;
     } catch (caught) {

@@ -42,12 +42,12 @@ export class PipelinedClient extends (pg.Client as unknown as new (
     this.on('error', () => undefined);
   }
 
-  /** Sends a statement with its neighbours. */
+  /** Sends a statement with its neighbours. Throws, not rejects, where a value cannot be written: nothing of it was sent. */
   issue({ name, text, values = [] }: Statement): Promise<QueryResult> {
+    // Here, where it can still be refused without a trace; node-postgres would have sent half of it.
+    const written = values.map((value) => prepareValue(value));
     this.gather();
     return new Promise<QueryResult>((resolve, reject) => {
-      // Here, where it can still be refused without a trace; node-postgres would have sent half of it.
-      const written = values.map((value) => prepareValue(value));
       const statement = new Unsynced(text, written);
       statement.name = name;
       statement.callback = (error, result) => (error ? reject(error) : resolve(result!));

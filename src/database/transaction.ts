@@ -32,6 +32,8 @@ export class Transaction {
   /** Statements that are not answered yet. */
   private unanswered = 0;
   private failure: { readonly reason: unknown } | undefined;
+  /** By us: the server has never heard of it, and would commit the rest. */
+  private refused: { readonly reason: unknown } | undefined;
   private onAnswered: () => void = () => undefined;
   /** Texts that came before, with their names if they came more than once. */
   private readonly uses = new Map<string, string | undefined>();
@@ -108,8 +110,13 @@ export class Transaction {
     return this.committed;
   }
 
+  get isCommitted(): boolean {
+    return this.committed !== undefined;
+  }
+
   private async sendCommit(): Promise<void> {
     this.end();
+    if (this.refused) throw this.refused.reason;
     const answer = this.client.issue({ text: 'COMMIT' });
     this.forget();
     const { command } = await answer;
@@ -149,7 +156,12 @@ export class Transaction {
     const values = parameters as unknown[] | undefined;
     const name = this.nameOf(sql, values);
     const isText = keptName(sql) === undefined && (values === undefined || values.length === 0);
-    return isText ? this.client.say(sql) : this.client.issue({ name, text: sql, values });
+    try {
+      return isText ? this.client.say(sql) : this.client.issue({ name, text: sql, values });
+    } catch (reason) {
+      this.refused ??= { reason };
+      return Promise.reject(reason);
+    }
   }
 
   /** One that is not kept: from its second use on. */

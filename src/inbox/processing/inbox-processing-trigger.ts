@@ -132,13 +132,13 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   }
 
   private async pass(signal: AbortSignal, progressed: () => void): Promise<Next> {
+    const mostLanes = await this.lanesToTake();
     const hints = this.hinted;
     this.hinted = new Set();
-    const everywhere = this.mustLookEverywhere(hints);
+    const everywhere = this.mustLookEverywhere(hints, mostLanes);
     const quick = this.written;
     this.written = false;
     const askedAtMs = performance.now();
-    const mostLanes = await this.lanesToTake();
     const leased = await this.queue.lanes.lease({
       hint: everywhere ? undefined : [...hints],
       quick,
@@ -166,9 +166,9 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   }
 
   /** Lanes written to, if they are few; but every so often all of them, for what nobody announced. */
-  private mustLookEverywhere(hints: ReadonlySet<number>): boolean {
+  private mustLookEverywhere(hints: ReadonlySet<number>, mostLanes: number): boolean {
     const now = performance.now();
-    const few = hints.size > 0 && hints.size <= this.breadth.lanes;
+    const few = hints.size > 0 && hints.size <= mostLanes;
     if (few && now - this.lookedEverywhereAtMs <= this.settings.inboxPoll) return false;
     this.lookedEverywhereAtMs = now;
     return true;
