@@ -8,8 +8,8 @@ import { Problem } from './problems.ts';
 /** Who may call a route: a scope, `public` where no key is needed, `metrics` where a setting decides. */
 export type Access = Scope | 'public' | 'metrics';
 
-/** How a route wants its body: parsed and checked, or as the bytes that came (with the limit of a batch). */
-export type BodyForm = 'parsed' | 'raw' | 'raw-batch';
+/** How a route wants its body: parsed and checked, or as the bytes that came (with the limit of a batch); or it has no use for one. */
+export type BodyForm = 'parsed' | 'raw' | 'raw-batch' | 'none';
 
 export interface RouteAccess {
   readonly access: Access;

@@ -1,6 +1,7 @@
 import type { FastifyBodyParser, FastifyInstance, FastifyRequest } from 'fastify';
 import { decodeUtf8, ExactJson } from './json/exact-json.ts';
-import { Problem } from './problems.ts';
+import { pointerTo } from './pointer.ts';
+import { faultyFields, Problem } from './problems.ts';
 
 const JSON_TYPES = ['application/json', 'application/cloudevents+json', 'application/cloudevents-batch+json'];
 
@@ -20,6 +21,7 @@ function reader(parse: (body: Buffer) => unknown): FastifyBodyParser<Buffer> {
     try {
       refuseEncoded(request);
       taken = isRaw(request) ? body : parse(body);
+      if (request.routeOptions.config.body === 'none') refuseContent(taken);
     } catch (error) {
       return void done(error as Error);
     }
@@ -40,6 +42,15 @@ function refuseEncoded({ headers }: FastifyRequest): void {
 
 function isRaw(request: FastifyRequest): boolean {
   return request.routeOptions.config.body?.startsWith('raw') ?? false;
+}
+
+/** `{}` is what some clients send for nothing; what says anything would be ignored. */
+function refuseContent(body: unknown): void {
+  if (typeof body !== 'object' || body === null)
+    throw faultyFields([{ pointer: '', detail: 'must be empty' }]);
+  const names = Object.keys(body);
+  if (names.length === 0) return;
+  throw faultyFields(names.map((name) => ({ pointer: pointerTo('', name), detail: 'is not a known field' })));
 }
 
 /** JSON that means the same here as it did to the sender, or a Problem that names the place. */

@@ -6,8 +6,6 @@ import { type FieldFault, faultyFields, Problem } from './problems.ts';
 
 /** More than any list or object of ours may have; what is beyond was too much for any rule anyway. */
 const MOST_LOOKED_AT = 1_000;
-/** A body of 100,000 unknown fields is not answered with as many faults. */
-const MOST_FAULTS = 50;
 
 /** `@Body(validBody(PutListener))`: an instance that obeys its decorators, or a 422 that names every fault. */
 export function validBody<T extends object>(type: Type<T>): PipeTransform<unknown, Promise<T>> {
@@ -30,7 +28,7 @@ export async function validated<T extends object>(type: Type<T>, value: unknown)
   });
   errors.push(...faults.flatMap((fault) => fieldFaults(fault, '')));
   if (errors.length === 0) return instance;
-  throw faultyFields(errors.slice(0, MOST_FAULTS));
+  throw faultyFields(errors);
 }
 
 /**

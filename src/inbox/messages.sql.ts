@@ -1,8 +1,10 @@
+import { utc } from '../database/utc.ts';
+
 const SHOWN = `inbox.position, inbox.id, inbox.source, inbox.type, inbox.key, inbox.status, inbox.attempt, inbox.error,
   inbox.headers, inbox.occurred_at, inbox.received_at, inbox.due_at, inbox.expires_at, inbox.settled_at,
   inbox.producer, inbox.sequence,
   (SELECT winner.id FROM inbox AS winner WHERE winner.position = inbox.superseded_by) AS superseded_by,
-  (SELECT json_build_object('kind', kind, 'by', created_by, 'at', created_at, 'reason', reason)
+  (SELECT json_build_object('kind', kind, 'by', created_by, 'at', ${utc('created_at')}, 'reason', reason)
    FROM ruling WHERE ruling.id = inbox.ruling) AS ruling`;
 
 /** messages.find — by id; several sources may have used the same one. */

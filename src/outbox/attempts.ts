@@ -1,9 +1,11 @@
+import { utc } from '../database/utc.ts';
+
 /** Attempts shown of a delivery; of one that was asked to wait for days there may be thousands. */
 export const MOST_ATTEMPTS = 50;
 
 /** Columns `attempts`, the newest of them in order, and `attempts_total` of the delivery at a position. */
 export const ATTEMPTS_OF = (position: string) => `
-  COALESCE((SELECT json_agg(json_build_object('at', newest.at, 'attempt', newest.attempt, 'status', newest.status,
+  COALESCE((SELECT json_agg(json_build_object('at', ${utc('newest.at')}, 'attempt', newest.attempt, 'status', newest.status,
                                               'error', newest.error, 'durationMs', newest.duration_ms,
                                               'excerpt', newest.excerpt) ORDER BY newest.at)
             FROM (SELECT attempt.* FROM attempt WHERE attempt.delivery = ${position}

