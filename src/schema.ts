@@ -17,6 +17,7 @@ import { InboxExpiring1763251200040 } from '../migrations/1763251200040-inbox-ex
 import { RulingsByQueue1763251200041 } from '../migrations/1763251200041-rulings-by-queue.ts';
 import { MessagesByStatus1763251200050 } from '../migrations/1763251200050-messages-by-status.ts';
 import { AnswersKept1763251200051 } from '../migrations/1763251200051-answers-kept.ts';
+import { Keyless1763251200052 } from '../migrations/1763251200052-keyless.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -43,6 +44,7 @@ const ENGINE: SchemaPart = {
     RulingsByQueue1763251200041,
     MessagesByStatus1763251200050,
     AnswersKept1763251200051,
+    Keyless1763251200052,
   ],
 };
 

@@ -35,6 +35,7 @@ function message(id: string, payload: string, sequence?: number, producer = 'p')
     source: 's',
     type: 't',
     key: id,
+    keyless: true,
     lane: 0,
     payload,
     headers: undefined,

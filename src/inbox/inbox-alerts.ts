@@ -29,6 +29,7 @@ export class InboxAlerts extends Alerts {
       source: SOURCE,
       type: `${SOURCE}/${name}`,
       key,
+      keyless: false,
       lane,
       payload: JSON.stringify(details),
       headers: undefined,

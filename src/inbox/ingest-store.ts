@@ -116,10 +116,12 @@ function recordset(messages: readonly NewMessage[]): string {
 }
 
 function record(message: NewMessage): string {
-  const { id, source, type, key, lane, payload, headers, occurredAt, dueAt, expiresAt, producer } = message;
+  const { id, source, type, key, keyless, lane, payload, headers, occurredAt, dueAt, expiresAt, producer } =
+    message;
   let text = `{"id":${JSON.stringify(id)},"source":${JSON.stringify(source)},"type":${JSON.stringify(type)}`;
   text += `,"key":${JSON.stringify(key)},"lane":${lane}`;
   text += isEscapedString(payload) ? `,"escaped":${JSON.stringify(payload)}` : `,"payload":${payload}`;
+  if (keyless) text += ',"keyless":true';
   if (headers) text += `,"headers":${JSON.stringify(headers)}`;
   if (occurredAt) text += `,"occurred_at":"${occurredAt}"`;
   if (dueAt) text += `,"due_at":"${dueAt}"`;

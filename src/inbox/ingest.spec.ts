@@ -45,7 +45,17 @@ function start(environment: Record<string, string> = {}) {
 
 function message(id: string): NewMessage {
   const rest = { headers: undefined, occurredAt: undefined, dueAt: undefined, expiresAt: undefined };
-  return { id, source: 's', type: 't', key: id, lane: 7, payload: '1', producer: undefined, ...rest };
+  return {
+    id,
+    source: 's',
+    type: 't',
+    key: id,
+    keyless: true,
+    lane: 7,
+    payload: '1',
+    producer: undefined,
+    ...rest,
+  };
 }
 
 function single(id: string, bytes = 10): Posted {

@@ -1,6 +1,6 @@
 import { kept } from '../database/kept.ts';
 
-const COLUMNS = `id text, source text, type text, key text, lane integer, payload json, escaped text, headers jsonb,
+const COLUMNS = `id text, source text, type text, key text, lane integer, keyless boolean, payload json, escaped text, headers jsonb,
   occurred_at timestamptz, due_at timestamptz, expires_at timestamptz, producer text, sequence bigint`;
 
 /**
@@ -13,9 +13,9 @@ const COLUMNS = `id text, source text, type text, key text, lane integer, payloa
  * would else wait for each other in a ring (a deadlock, found after 1 s in which nothing is accepted).
  */
 export const INSERT_MESSAGES = kept(`
-  INSERT INTO inbox (position, id, source, type, key, lane, payload, headers, occurred_at, due_at, expires_at,
+  INSERT INTO inbox (position, id, source, type, key, lane, keyless, payload, headers, occurred_at, due_at, expires_at,
                      producer, sequence, status, waits)
-  SELECT position, id, source, type, key, lane, COALESCE(payload, escaped::json, 'null'), headers, occurred_at,
+  SELECT position, id, source, type, key, lane, COALESCE(keyless, false), COALESCE(payload, escaped::json, 'null'), headers, occurred_at,
          due_at, expires_at, producer, sequence,
          CASE WHEN due_at > now() THEN 'scheduled' ELSE 'pending' END,
          CASE WHEN due_at > now() THEN 'due' END
@@ -39,7 +39,7 @@ export const COMPARE_MESSAGES = `
            AND inbox.due_at IS NOT DISTINCT FROM posted.due_at
            AND inbox.expires_at IS NOT DISTINCT FROM posted.expires_at AS same
   FROM ROWS FROM (json_to_recordset($1::json) AS (${COLUMNS})) WITH ORDINALITY
-         AS posted(id, source, type, key, lane, payload, escaped, headers, occurred_at, due_at, expires_at, producer, sequence, ordinal)
+         AS posted(id, source, type, key, lane, keyless, payload, escaped, headers, occurred_at, due_at, expires_at, producer, sequence, ordinal)
   JOIN inbox ON inbox.id = posted.id AND inbox.source = posted.source`;
 
 /** ingest.lockProducers — in one order everywhere, so that two replicas never wait for each other in a ring. */

@@ -5,6 +5,8 @@ export interface NewMessage {
   readonly source: string;
   readonly type: string;
   readonly key: string;
+  /** It came without one: its key is its id, and no other message is of that key, whatever it says. */
+  readonly keyless: boolean;
   readonly lane: number;
   /** JSON text. */
   readonly payload: string;

@@ -99,6 +99,7 @@ export function completed(draft: Draft, envelope: Envelope): NewMessage {
     source: envelope.source,
     type: draft.type!,
     key,
+    keyless: draft.key === undefined,
     lane: laneOf(key, INBOX_LANES),
     payload: draft.payload!,
     headers: withTrace(draft.headers, envelope.traceparent),

@@ -7,7 +7,7 @@ import { CLAIMED_COLUMNS } from './processing/claimed-message.ts';
  */
 export const ONE_SNAPSHOT = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET LOCAL lock_timeout = '1s'`;
 
-const WAITING = `SELECT position FROM inbox WHERE lane = $1 AND key = $2 AND settled_at IS NULL`;
+const WAITING = `SELECT position FROM inbox WHERE lane = $1 AND key = $2 AND NOT keyless AND settled_at IS NULL`;
 
 /**
  * pending.messages — what waits for a key, in order; what is scheduled for later is not part of the near future. Looked for

@@ -23,7 +23,7 @@ const positions = Array.from({ length: MESSAGES }, (_, n) => n + 1);
 const messages = [
   positions,
   positions.map((n) => `k-${n}`),
-  positions.map((n) => `m-${n}`),
+  positions.map(() => false),
   positions.map((n) => n % 256),
   positions.map(() => 't'),
   positions.map(() => 10),

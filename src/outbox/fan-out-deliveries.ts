@@ -11,6 +11,8 @@ import { WRITE_DELIVERIES } from './fan-out-deliveries.sql.ts';
 /** A handled message, as far as its deliveries need it. */
 export interface FannedOut extends MessageContent {
   readonly lane: number;
+  /** It is alone with its key. */
+  readonly keyless: boolean;
 }
 
 /** Another replica has changed a listener, and this one has not heard of it yet. */
@@ -73,7 +75,7 @@ export class Deliveries {
     await tx.execute(WRITE_DELIVERIES, [
       owed.map(({ position }) => position),
       owed.map(({ key }) => key),
-      owed.map(({ id }) => id),
+      owed.map(({ keyless }) => keyless),
       owed.map(({ lane }) => lane),
       owed.map(({ type }) => type),
       owed.map(({ payload }) => Buffer.byteLength(payload)),

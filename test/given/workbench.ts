@@ -157,6 +157,7 @@ function rowOf(message: TestMessage, index: number): ClaimedMessage {
     source: message.source ?? 'urn:test',
     type: message.type,
     key: message.key,
+    keyless: false,
     attempt: 1,
     payload: JSON.stringify(message.payload),
     bytes: 0,

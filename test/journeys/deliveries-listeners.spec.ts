@@ -53,6 +53,49 @@ describe('what listeners get', () => {
     }
   });
 
+  it('tells times in UTC, whatever time zone the database has', async () => {
+    await stage.listen('zoned', { retrySchedule: ['1h'] }, status(500));
+    const [id] = await stage.post({ type: 'zoned/x', key: 'k' });
+    await stage.delivery(id, 'held');
+    await stage.database.query(
+      `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Kolkata''', current_database()); END $$`,
+    );
+    const reader = await stage.start({ ROLES: 'api' });
+    try {
+      const { body } = await reader.call('GET', `/v1/messages/${id}`);
+      expect(body.deliveries[0].attempts[0].at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      expect(Math.abs(Date.parse(body.deliveries[0].attempts[0].at) - Date.now())).toBeLessThan(600_000);
+    } finally {
+      await stage.stop(reader);
+    }
+  });
+
+  it('counts a message whose key is its id with the others of that key', async () => {
+    const receiver = await stage.listen('created');
+    await stage.post({ type: 'created/x', id: 'order-7', key: 'order-7', payload: 'created' });
+    await until(() => receiver.received.length === 1);
+    await stage.post({ type: 'created/x', id: 'change-1', key: 'order-7', payload: 'changed' });
+    await until(() => receiver.received.length === 2);
+    expect(receiver.received.map(({ body }) => body.sequence)).toEqual([1, 2]);
+  });
+
+  it('numbers a message without a key 1, and keeps it waiting for no other, whatever its id is', async () => {
+    const receiver = await stage.listen('alone', { retrySchedule: ['1h'], onDead: 'hold' });
+    receiver.answering = (received, response, count) =>
+      (received.body.data === 'fails' ? status(500) : ok)(received, response, count);
+    const event = (source: string, data: string) =>
+      stage.replica.call('POST', '/v1/messages', {
+        headers: { 'content-type': 'application/cloudevents+json' },
+        body: { specversion: '1.0', type: 'alone/x', id: '5', source, data },
+      });
+    await event('/a', 'fails');
+    await until(() => receiver.received.length === 1);
+    await event('/b', 'arrives');
+    await stage.post({ type: 'alone/x', key: '5', payload: 'keyed' });
+    await until(() => receiver.received.length === 3);
+    for (const { body } of receiver.received) expect(body).toMatchObject({ key: '5', sequence: 1 });
+  });
+
   it('without order a delivery that fails or hangs does not keep others of its key waiting', async () => {
     const receiver = await stage.listen('unordered', {
       ordered: false,

@@ -254,6 +254,22 @@ describe('processing', () => {
     await ended('g-33', 'finished');
   });
 
+  it('a dead letter that came without a key holds nothing, whatever other messages call themselves', async () => {
+    const event = (source: string, data: unknown) =>
+      replica.call('POST', '/v1/messages', {
+        headers: { 'content-type': 'application/cloudevents+json' },
+        body: { specversion: '1.0', type: 'ledger', id: 'alone', source, data },
+      });
+    await event('/a', { n: 13 });
+    const statusOf = async (source: string) =>
+      (await replica.call('GET', `/v1/messages/alone?source=${source}`)).body.status;
+    await until(async () => (await statusOf('/a')) === 'dead');
+    await event('/b', { n: 14 });
+    await post('keyed', 'alone', { n: 15 });
+    await until(async () => (await statusOf('/b')) === 'finished');
+    await ended('keyed', 'finished');
+  });
+
   it('A7 lets no message pass an earlier one of its key that fails only when it is tried without it', async () => {
     const messages = [{ n: 1, fail: 'twice' }, { n: 'none' }, { n: 3 }].map((payload, n) => ({
       id: `p-${n}`,

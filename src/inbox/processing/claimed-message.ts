@@ -6,6 +6,8 @@ export interface ClaimedMessage extends LaneRow {
   readonly source: string;
   readonly type: string;
   readonly key: string;
+  /** No other message is of its key. */
+  readonly keyless: boolean;
   readonly attempt: number;
   /** JSON text; empty until it is loaded, where it did not come with the claim. */
   readonly payload: string;
@@ -27,7 +29,7 @@ export interface ClaimedMessage extends LaneRow {
 const SMALL = 'pg_column_size(payload) <= 2000';
 
 /** What a claim of the inbox returns. */
-export const CLAIMED_COLUMNS = `id, source, type, key, attempt, headers, occurred_at, received_at,
+export const CLAIMED_COLUMNS = `id, source, type, key, keyless, attempt, headers, occurred_at, received_at,
   CASE WHEN ${SMALL} THEN payload::text ELSE '' END AS payload,
   CASE WHEN ${SMALL} THEN 0 ELSE octet_length(payload::text) END AS bytes,
   expires_at, COALESCE(expires_at <= clock_timestamp(), false) AS expired`;

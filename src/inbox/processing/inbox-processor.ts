@@ -162,7 +162,8 @@ export class InboxProcessor {
     behind: readonly ClaimedMessage[],
   ): Promise<boolean> {
     const failure = decide(reason, row.attempt, this.settings.inboxRetrySchedule);
-    const keyWaits = failure.kind !== 'dead' || this.settings.inboxOnDead === 'hold';
+    const holds = this.settings.inboxOnDead === 'hold' && !row.keyless;
+    const keyWaits = failure.kind !== 'dead' || holds;
     const charged = !(reason instanceof ReplicaDied);
     const settled = await this.transaction.fenced(tenure, [row, ...behind], async (tx) => {
       await Promise.all([

@@ -34,6 +34,7 @@ export class ReadModelTx implements ReadModelTransaction {
       source: DENORMALIZER_SOURCE,
       type: message.type,
       key,
+      keyless: message.key === undefined,
       lane: laneOf(key, INBOX_LANES),
       payload: JSON.stringify(message.payload ?? null),
       headers: message.headers,

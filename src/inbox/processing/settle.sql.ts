@@ -64,12 +64,12 @@ export const LAST_OF_SLOTS = `
   FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS wanted(key, slot, types)
   CROSS JOIN LATERAL (
     SELECT tail.position FROM (
-      SELECT queued.position, queued.type, queued.settled_at, queued.waits, queued.expires_at FROM inbox AS queued
+      SELECT queued.position, queued.type, queued.settled_at, queued.waits, queued.expires_at, queued.keyless FROM inbox AS queued
       WHERE (queued.key, queued.position) > (wanted.key, 0)
         AND (queued.key, queued.position) < (wanted.key, 9223372036854775807)
       ORDER BY queued.key DESC, queued.position DESC LIMIT 100
     ) AS tail
     WHERE wanted.types ? tail.type AND tail.settled_at IS NULL AND tail.waits IS DISTINCT FROM 'due'
-      AND tail.expires_at IS NULL
+      AND tail.expires_at IS NULL AND NOT tail.keyless
     ORDER BY tail.position DESC LIMIT 1
   ) AS last`;

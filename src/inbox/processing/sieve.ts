@@ -34,8 +34,8 @@ export class Sieve {
 
   private async sift(messages: readonly ClaimedMessage[]): Promise<Sifted> {
     const slots = new Map<string, SlotWanted>();
-    for (const { type, key } of messages) {
-      const slot = this.denormalizers.slotOf(type);
+    for (const { type, key, keyless } of messages) {
+      const slot = keyless ? undefined : this.denormalizers.slotOf(type);
       if (slot === undefined || slots.has(slotName(key, slot))) continue;
       slots.set(slotName(key, slot), { key, slot, types: this.denormalizers.typesOfSlot(slot) });
     }

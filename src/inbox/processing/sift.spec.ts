@@ -56,6 +56,14 @@ describe('sifting', () => {
     );
   });
 
+  it('C2 takes nothing for a rival of what came without a key, nor the other way round', () => {
+    const keyless = (position: number) => ({ ...message(position, 'a', 'edit'), keyless: true });
+    const messages = [message(1, 'a', 'edit'), keyless(2), message(3, 'a', 'edit'), keyless(4)];
+    const { ready, superseded } = sift(messages, rules(new Map([[slotName('a', 'edit'), 3]])));
+    expect(positions(ready)).toEqual([2, 3, 4]);
+    expect(superseded.map(({ message: { position }, by }) => [position, by])).toEqual([[1, 3]]);
+  });
+
   it('C2 leaves one message per key and slot that does not expire: the last; and none that is sooner gone', () => {
     fc.assert(
       fc.property(claimed, beyond, (messages, lastOf) => {

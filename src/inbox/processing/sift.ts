@@ -27,13 +27,18 @@ export function sift(claimed: readonly ClaimedMessage[], rules: Siftings): Sifte
   const superseded: { message: ClaimedMessage; by: number }[] = [];
   const ready: ClaimedMessage[] = [];
   for (const message of alive) {
-    const slot = rules.slotOf(message.type);
+    const slot = slotOf(message, rules);
     const ofSlot = slot === undefined ? [] : rivals.get(slotName(message.key, slot))!;
     const winner = ofSlot.find((rival) => rival.position > message.position && outlives(rival, message));
     if (winner) superseded.push({ message, by: winner.position });
     else ready.push(message);
   }
   return { ready: ranked(ready, rules), expired, superseded };
+}
+
+/** What came without a key has no rivals. */
+function slotOf({ type, keyless }: ClaimedMessage, rules: Siftings): string | undefined {
+  return keyless ? undefined : rules.slotOf(type);
 }
 
 type Rival = Pick<ClaimedMessage, 'position' | 'expires_at'>;
@@ -43,7 +48,7 @@ function rivalsPerSlot(alive: readonly ClaimedMessage[], rules: Siftings): Map<s
   const rivals = new Map<string, Rival[]>();
   for (const [name, position] of rules.lastOf) rivals.set(name, [{ position, expires_at: null }]);
   for (const message of alive) {
-    const slot = rules.slotOf(message.type);
+    const slot = slotOf(message, rules);
     if (slot === undefined) continue;
     const name = slotName(message.key, slot);
     const ofSlot = rivals.get(name);

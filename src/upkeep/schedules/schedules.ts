@@ -120,6 +120,7 @@ function messageOf({ name, type, key: given, payload }: ScheduleRow, tick: Date)
     source: SOURCE,
     type,
     key,
+    keyless: given === null,
     lane: laneOf(key, INBOX_LANES),
     payload,
     headers: undefined,
