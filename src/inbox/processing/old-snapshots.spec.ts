@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable, Module } from '@nestjs/common';
 import pg from 'pg';
-import { Denormalizer } from '../../src/contract/denormalizer.ts';
-import type { Message } from '../../src/contract/message.ts';
-import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
-import { OLD_SNAPSHOT } from '../../src/inbox/processing/old-snapshots.sql.ts';
-import { OldSnapshots } from '../../src/inbox/processing/old-snapshots.ts';
-import { startApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { until } from '../support/until.ts';
+import { startApp } from '../../../test/support/app.ts';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { until } from '../../../test/support/until.ts';
+import { Denormalizer } from '../../contract/denormalizer.ts';
+import type { Message } from '../../contract/message.ts';
+import type { ReadModelTransaction } from '../../contract/read-model-transaction.ts';
+import { OLD_SNAPSHOT } from './old-snapshots.sql.ts';
+import { OldSnapshots } from './old-snapshots.ts';
 
 /** How many lanes were held while each message was applied. */
 let held: number[];
