@@ -1,8 +1,9 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
 /**
- * Whether a message came without a key. Its key is its id then, and says nothing about any other message: not of one from another
- * source with the same id, nor of one that has that id as its key. Messages from before count as if they had come with theirs.
+ * Whether a message came without a key. Its key is its id then, which says little about others with the same one, from another
+ * source or as their key: they are not counted together, none supersedes the other, and its dead letter holds nobody. Messages from
+ * before count as if they had come with theirs.
  */
 export class Keyless1763251200052 implements MigrationInterface {
   async up(runner: QueryRunner): Promise<void> {

@@ -56,10 +56,8 @@ export class Database {
     try {
       const began = tx.begin(this.begin);
       const [result] = await Promise.all([work(tx), began]);
-      if (!tx.isCommitted) {
-        await tx.settled();
-        await tx.commit();
-      }
+      if (!tx.isEnding) await tx.settled();
+      await tx.commit();
       client.release();
       return result;
     } catch (caught) {

@@ -110,7 +110,8 @@ export class Transaction {
     return this.committed;
   }
 
-  get isCommitted(): boolean {
+  /** Its COMMIT is on its way, or was answered: whatever failed before and was undone does not count any more. */
+  get isEnding(): boolean {
     return this.committed !== undefined;
   }
 

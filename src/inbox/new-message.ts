@@ -5,7 +5,7 @@ export interface NewMessage {
   readonly source: string;
   readonly type: string;
   readonly key: string;
-  /** It came without one: its key is its id, and no other message is of that key, whatever it says. */
+  /** It came without one, so its key is its id: it is not counted with others of that key, nor superseded, and holds none of them. */
   readonly keyless: boolean;
   readonly lane: number;
   /** JSON text. */

@@ -66,7 +66,7 @@ export class Conclusions {
 
   private async probed(tried: Drawn, { reason }: Failure, probe: Probe): Promise<void> {
     const { number } = tried.listener;
-    if (isDown(tried)) await this.gates.probeFailed(number, `circuit open: ${reason}`);
+    if (isDown(tried)) await this.gates.probeFailed(number, `circuit open: ${reason}`, probe);
     else if (tried.answer.kind === 'answered') await this.closeCircuit(tried.listener);
     else await this.gates.returnProbe(number, PROBE_AGAIN_MS, probe);
   }

@@ -13,12 +13,13 @@ export const WRITE_DELIVERIES = kept(`
     SELECT message.position, message.key, message.keyless, message.ordinal,
            message.bytes, target.listener, target.ordered,
            target.listener * 256 + (CASE WHEN target.ordered THEN message.lane ELSE message.position END % target.lanes)::integer AS lane,
-           row_number() OVER same_key AS nth, count(*) OVER (PARTITION BY target.listener, message.key) AS total
+           row_number() OVER same_key AS nth, count(*) OVER all_of_key AS total
     FROM unnest($1::bigint[], $2::text[], $3::boolean[], $4::integer[], $5::text[], $6::integer[])
            WITH ORDINALITY AS message(position, key, keyless, lane, type, bytes, ordinal)
     JOIN unnest($7::text[], $8::integer[], $9::integer[], $10::boolean[]) AS target(type, listener, lanes, ordered)
       ON target.type = message.type
-    WINDOW same_key AS (PARTITION BY target.listener, message.key ORDER BY message.ordinal)
+    WINDOW all_of_key AS (PARTITION BY target.listener, message.key, message.keyless),
+           same_key AS (all_of_key ORDER BY message.ordinal)
   ),
   counted AS (
     INSERT INTO delivery_sequence (listener, key, last)
@@ -28,7 +29,7 @@ export const WRITE_DELIVERIES = kept(`
   ),
   delivery AS (
     SELECT owed.*, gen_random_uuid() AS id, COALESCE(counted.last - owed.total + owed.nth, 1) AS number
-    FROM owed LEFT JOIN counted USING (listener, key)
+    FROM owed LEFT JOIN counted ON NOT owed.keyless AND counted.listener = owed.listener AND counted.key = owed.key
   )
   INSERT INTO outbox (id, listener, lane, message, key, sequence, bytes)
   SELECT id, listener, lane, position, CASE WHEN ordered AND NOT keyless THEN key ELSE id::text END, number, bytes

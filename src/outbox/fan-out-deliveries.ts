@@ -11,7 +11,7 @@ import { WRITE_DELIVERIES } from './fan-out-deliveries.sql.ts';
 /** A handled message, as far as its deliveries need it. */
 export interface FannedOut extends MessageContent {
   readonly lane: number;
-  /** It is alone with its key. */
+  /** It came without a key. */
   readonly keyless: boolean;
 }
 

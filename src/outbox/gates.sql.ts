@@ -56,11 +56,11 @@ export const RETURN_PROBE = `
   WHERE listener = $1 AND openings > 0 AND reason = 'probing' AND closed_until = $3::timestamptz
   RETURNING ${STANDING}`;
 
-/** gate.probeFailed — $1 listener, $2 first ms, $3 longest ms, $4 reason */
+/** gate.probeFailed — unless another has been taken since. $1 listener, $2 first ms, $3 longest ms, $4 reason, $5 the probe */
 export const PROBE_FAILED = `
   UPDATE gate SET openings = LEAST(openings + 1, 30), reason = $4, set_at = clock_timestamp(),
          closed_until = clock_timestamp() + LEAST($2::float8 * 2 ^ openings, $3) * interval '1 millisecond'
-  WHERE listener = $1 AND openings > 0
+  WHERE listener = $1 AND openings > 0 AND closed_until = $5::timestamptz
   RETURNING ${STANDING}`;
 
 /** gate.closeCircuit — it may be sent to, unless a call from before has been asked to wait meanwhile. $1 listener */

@@ -118,8 +118,8 @@ export class Gates {
     await this.change(RETURN_PROBE, [listener, ms, probe]);
   }
 
-  async probeFailed(listener: number, reason: string): Promise<void> {
-    await this.change(PROBE_FAILED, [listener, FIRST_OPENING_MS, LONGEST_OPENING_MS, reason]);
+  async probeFailed(listener: number, reason: string, probe: Probe): Promise<void> {
+    await this.change(PROBE_FAILED, [listener, FIRST_OPENING_MS, LONGEST_OPENING_MS, reason, probe]);
   }
 
   async closeCircuit(listener: number): Promise<void> {

@@ -33,7 +33,7 @@ describe('two replicas under fire', () => {
     expect([result.violations, code, told]).toEqual([[], 0, told]);
     expect(result.counts.finished).toBeGreaterThan(20);
     expect(result.counts.killed).toBeGreaterThan(0);
-    expect(result.struck.freeze + result.struck['freeze-at-point']).toBeGreaterThan(0);
+    expect((result.struck.freeze ?? 0) + (result.struck['freeze-at-point'] ?? 0)).toBeGreaterThan(0);
   }, 180_000);
 });
 

@@ -117,9 +117,9 @@ describe('E12 the circuit breaker of a listener', () => {
     const [one, two] = stage.replicas.map(({ app }) => app.nest.get(Gates));
     await letTimePass('overlaps');
     const first = await one!.takeProbe(number, 20_000);
-    await one!.probeFailed(number, 'circuit open: answered 503');
     await letTimePass('overlaps');
     const second = await two!.takeProbe(number, 20_000);
+    await one!.probeFailed(number, 'circuit open: answered 503', first!);
     await one!.returnProbe(number, 0, first!);
     expect(await gateOf('overlaps')).toMatchObject({ reason: 'probing' });
     expect((await gateOf('overlaps'))!.seconds).toBeGreaterThan(10);

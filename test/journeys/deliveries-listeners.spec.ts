@@ -91,9 +91,19 @@ describe('what listeners get', () => {
     await event('/a', 'fails');
     await until(() => receiver.received.length === 1);
     await event('/b', 'arrives');
-    await stage.post({ type: 'alone/x', key: '5', payload: 'keyed' });
-    await until(() => receiver.received.length === 3);
+    await until(() => receiver.received.length === 2);
     for (const { body } of receiver.received) expect(body).toMatchObject({ key: '5', sequence: 1 });
+  });
+
+  it('does not count one without a key among those of the key it happens to have, also in one batch', async () => {
+    const receiver = await stage.listen('mixed');
+    const keyed = (payload: number) => ({ type: 'mixed/x', key: 'mixed-5', payload });
+    await stage.post(keyed(1), { type: 'mixed/x', id: 'mixed-5', payload: 'alone' }, keyed(2));
+    await until(() => receiver.received.length === 3);
+    await stage.post({ type: 'mixed/x', id: 'mixed-6', key: 'mixed-5', payload: 3 });
+    await until(() => receiver.received.length === 4);
+    const numbers = new Map(receiver.received.map(({ body }) => [body.data, body.sequence]));
+    expect(Object.fromEntries(numbers)).toEqual({ 1: 1, 2: 2, 3: 3, alone: 1 });
   });
 
   it('without order a delivery that fails or hangs does not keep others of its key waiting', async () => {

@@ -141,6 +141,31 @@ describe('an apply that never ends', () => {
       );
   }, 40_000);
 
+  it('costs no more when it was their last attempt, and they hold nothing', async () => {
+    const own = await createDatabase();
+    await own.query(
+      `INSERT INTO inbox (id, source, type, key, keyless, lane, payload, attempt)
+       SELECT 'm-' || n, 's', 'mark', 'm-' || n, true, n, '{"hangs": "idle"}', 1 FROM generate_series(1, 10) AS n`,
+    );
+    const one = await startApp(own, SETTINGS, [MARKS]);
+    try {
+      const sessions = new Set<number>();
+      await until(async () => {
+        const hanging = await own.query<{ pid: number }>(
+          `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sluice engine'
+             AND state = 'idle in transaction' AND clock_timestamp() - state_change > interval '1 second'`,
+        );
+        for (const { pid } of hanging) sessions.add(pid);
+        return (await own.query(`SELECT FROM inbox WHERE status = 'dead'`)).length === 10;
+      });
+      // All together, and one alone: the server ended the session each time.
+      expect(sessions.size).toBe(2);
+    } finally {
+      await one.close();
+      await own.drop();
+    }
+  }, 40_000);
+
   it('does not keep the answers of ?pending=true from others', async () => {
     const pending = replica.app.nest.get(Pending);
     const read = (key: string) =>

@@ -29,7 +29,8 @@ export async function startPgBouncer(databaseUrl: string, connections: number): 
   const folder = mkdtempSync(join(tmpdir(), 'sluice-pgbouncer-'));
   const file = join(folder, 'pgbouncer.ini');
   const listenPort = await freePort();
-  const server = `host=${hostname} port=${port || 5432} user=${username} password=${decodeURIComponent(password)}`;
+  const secret = password === '' ? '' : ` password=${decodeURIComponent(password)}`;
+  const server = `host=${hostname} port=${port || 5432} user=${username}${secret}`;
   writeFileSync(
     file,
     `[databases]\n* = ${server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${listenPort}\nunix_socket_dir =\n` +

@@ -6,7 +6,7 @@ export interface ClaimedMessage extends LaneRow {
   readonly source: string;
   readonly type: string;
   readonly key: string;
-  /** No other message is of its key. */
+  /** It came without a key. */
   readonly keyless: boolean;
   readonly attempt: number;
   /** JSON text; empty until it is loaded, where it did not come with the claim. */

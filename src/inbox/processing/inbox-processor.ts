@@ -22,6 +22,8 @@ import { halves, split } from './split.ts';
 interface Course extends Batch {
   /** Keys that wait now: what comes later of them waits too. */
   readonly waiting: Set<string>;
+  /** Those that failed alone. */
+  readonly failed: Set<ClaimedMessage>;
 }
 
 /** A claim beyond the last attempt: it was not tried again, so it is not charged again. */
@@ -52,7 +54,7 @@ export class InboxProcessor {
   }
 
   async handle(batch: Batch): Promise<void> {
-    const course = { ...batch, waiting: new Set<string>() };
+    const course = { ...batch, waiting: new Set<string>(), failed: new Set<ClaimedMessage>() };
     if (batch.messages.every(isLoaded)) return this.run(course, batch.messages, []);
     const parts = inParts(batch.messages);
     for (const part of parts) await this.handlePart(course, part, parts.length === 1);
@@ -139,7 +141,7 @@ export class InboxProcessor {
       if (batch.waiting.has(guilty!.key)) await this.keepWaiting(batch.tenure, [guilty!, ...after]);
       else await this.run(batch, [guilty!], after, { known: hung });
       // Alone, too: so do the others that asked for nothing, and each would take as long again to show it.
-      if (isIdle(failed.reason) && batch.waiting.has(guilty!.key)) hung = failed;
+      if (isIdle(failed.reason) && batch.failed.has(guilty!)) hung = failed;
     }
   }
 
@@ -149,6 +151,7 @@ export class InboxProcessor {
     { reason }: ApplyFailed,
     behind: readonly ClaimedMessage[],
   ): Promise<void> {
+    batch.failed.add(row);
     const keyWaits = await this.fail(batch.tenure, row, reason, behind);
     if (!keyWaits) return this.run(batch, behind, []);
     batch.waiting.add(row.key);
