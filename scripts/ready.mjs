@@ -26,10 +26,11 @@ export function checkNode() {
 }
 
 /** `npm ci` only when the installed packages are not those of the lock file: works offline once installed. */
-export function install() {
+export function install(tell = console.log) {
   if (installed()) return;
-  console.log('installing packages (npm ci) …');
-  run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']);
+  tell('installing packages (npm ci) …');
+  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  run('npm', args, { stdio: ['ignore', 2, 2] });
 }
 
 function installed() {

@@ -1,9 +1,12 @@
 #!/usr/bin/env node
-// `npx sluice …`: the command line, built first where that was not done yet.
+// `npx sluice …`: the command line, installed and built first where that was not done yet.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { build, checkNode, root } from './ready.mjs';
+import { build, checkNode, install, root } from './ready.mjs';
 
 checkNode();
-build((line) => console.error(line));
+const tell = (line) => console.error(line);
+if (!existsSync(join(root, 'node_modules'))) install(tell);
+build(tell);
 await import(pathToFileURL(join(root, 'dist/src/cli/main.js')));

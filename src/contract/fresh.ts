@@ -73,6 +73,10 @@ export class FreshInterceptor implements NestInterceptor {
     if (standing === 'dead')
       throw new Problem('message-dead', 'The message given as after ended without being applied.');
     if (standing === 'waiting')
-      throw new Problem('read-model-behind', 'The message given as after is not applied yet.', retryAfter(1));
+      throw new Problem(
+        'read-model-behind',
+        `The message given as after is not applied yet; GET /v1/messages/${encodeURIComponent(after)}/why tells what it waits for.`,
+        retryAfter(1),
+      );
   }
 }

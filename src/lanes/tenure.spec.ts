@@ -19,7 +19,7 @@ describe('a claim', () => {
 
   it('looks further while it meets rows that it must park', () => {
     const parking = { busyLanes: 1, parking: true, more: true };
-    expect(shareOut({ mostRows: 8 }, 1, parking)).toMatchObject({ perLane: 8, window: 1_000 });
+    expect(shareOut({ mostRows: 8 }, 1, parking)).toMatchObject({ perLane: 8, window: 500 });
     expect(shareOut({ mostRows: 2_000 }, 1, parking)).toMatchObject({ perLane: 2_000, window: 2_000 });
   });
 

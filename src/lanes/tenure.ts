@@ -5,8 +5,11 @@
  */
 const FEWEST_SHARES = 16;
 
-/** Ready rows of a lane that a claim looks at while it meets rows it must park. */
-const PARKING_WINDOW = 1_000;
+/**
+ * Ready rows of a lane that a claim looks at while it meets rows it must park; the others of the claim wait for that. Measured with
+ * 500,000 behind a held key, the rate of the others, of what it is without: 0.89–0.91 with 1,000, 0.93 with 500.
+ */
+const PARKING_WINDOW = 500;
 
 /** Lanes held by one worker, under one token, for a while. */
 export interface Tenure extends Outlook {

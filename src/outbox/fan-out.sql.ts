@@ -15,7 +15,8 @@ export const READ_DELIVERIES = `
 export const OWED_DELIVERIES = `
   SELECT outbox.id, listener.name AS listener, outbox.status, listener.state, listener.state_reason,
          listener.deleted_at IS NOT NULL AS deleted, gate.closed_until, gate.reason AS gate_reason,
-         hold.reason AS hold_reason, hold.until::text AS hold_until, lane.replica
+         hold.reason AS hold_reason,
+         CASE WHEN hold.until = 'infinity' THEN 'infinity' ELSE ${utc('hold.until')} END AS hold_until, lane.replica
   FROM outbox
   LEFT JOIN listener ON listener.number = outbox.listener
   LEFT JOIN gate ON gate.listener = outbox.listener AND gate.closed_until > clock_timestamp()
