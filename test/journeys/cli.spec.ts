@@ -134,8 +134,15 @@ describe('sluice send', () => {
     const file = await sluice(['send', 't', `@${folder}/payload.json`, '--json']);
     const piped = await sluice(['send', 't', '-', '--json', '--wait', '20'], {}, '"piped"');
     expect([piped.code, piped.json.status]).toEqual([0, 'finished']);
+    await stage.call('PUT', '/v1/keys/kept/hold', { reason: 'not yet' });
+    const held = await sluice(['send', 't', '1', '--key', 'kept', '--id', 'cli-2', '--wait', '0.3']);
+    expect([held.code, held.out]).toEqual([
+      1,
+      expect.stringMatching(/^cli-2 (?:held|pending)\n {2}An operator holds its key .*not yet/),
+    ]);
+    await stage.call('DELETE', '/v1/keys/kept/hold');
     const rows = await stage.database.query<{ id: string; payload: string; headers: unknown }>(
-      'SELECT id, payload::text AS payload, headers FROM inbox ORDER BY position',
+      `SELECT id, payload::text AS payload, headers FROM inbox WHERE id <> 'cli-2' ORDER BY position`,
     );
     expect(rows.map(({ payload }) => payload)).toEqual([payload, '{"from":"file"}', '"piped"']);
     expect(rows[0]!.headers).toEqual({ a: 'b=c' });

@@ -41,10 +41,9 @@ export function sendFrom(stdin: Readable): Command {
       // With an id of our own a repeat is safe: it is stored once.
       const sent = await api.call('POST', '/v1/messages', { body, retries: RETRIES });
       const answer = waitMs === undefined ? sent.body : await ended(api, sent.body, waitMs);
-      output.answer(
-        answer,
-        () => `${answer.id} ${answer.status}${answer.duplicate ? ' (sent before)' : ''}\n`,
-      );
+      const before = answer.duplicate ? ' (sent before)' : '';
+      const why = answer.explanation ? `  ${answer.explanation}\n` : '';
+      output.answer(answer, () => `${answer.id} ${answer.status}${before}\n${why}`);
       return waitMs === undefined || answer.status === 'finished' ? EXIT.ok : EXIT.refused;
     },
   };
@@ -96,10 +95,14 @@ function waitOf(args: Arguments): number | undefined {
 
 async function ended(api: Api, sent: { id: string; status: string }, waitMs: number) {
   const until = Date.now() + waitMs;
+  const path = `/v1/messages/${encodeURIComponent(sent.id)}`;
   for (;;) {
-    const { body } = await api.get(`/v1/messages/${encodeURIComponent(sent.id)}`);
-    if (ENDED.includes(body.status) || Date.now() > until)
-      return { ...sent, status: body.status, error: body.error };
+    const { status, error } = (await api.get(path)).body;
+    if (status === 'finished') return { ...sent, status, error };
+    if (ENDED.includes(status) || Date.now() > until) {
+      const { explanation } = (await api.get(`${path}/why`)).body;
+      return { ...sent, status, error, explanation };
+    }
     await pause(LOOK_EVERY_MS);
   }
 }
