@@ -65,6 +65,8 @@ describe('what listeners get', () => {
       const { body } = await reader.call('GET', `/v1/messages/${id}`);
       expect(body.deliveries[0].attempts[0].at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
       expect(Math.abs(Date.parse(body.deliveries[0].attempts[0].at) - Date.now())).toBeLessThan(600_000);
+      const why = await reader.call('GET', `/v1/messages/${id}/why`);
+      expect(why.body.deliveries[0].explanation).toMatch(/until \d{4}-\d\d-\d\dT[\d:.]+Z \(retry\)/);
     } finally {
       await stage.stop(reader);
     }

@@ -153,6 +153,7 @@ describe('?after= reads what was written', () => {
     const behind = await get(`candidates/late?after=${id}&wait=300ms`);
     expect(performance.now() - began).toBeGreaterThan(295);
     expect([...problem(behind), behind.headers.get('retry-after')]).toEqual([503, 'read-model-behind', '1']);
+    expect(behind.body.detail).toContain(`/v1/messages/${id}/why`);
     expect(problem(await get(`candidates/late?after=${id}&wait=0s`))).toEqual([503, 'read-model-behind']);
 
     const waiting = get(`candidates?name=late&after=${id}&wait=20s`);
