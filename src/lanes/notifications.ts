@@ -15,6 +15,8 @@ import { Wakeups } from './wakeups.ts';
 
 /** Not more often than this: a replica that is told twice in a row finds the same work. */
 const THROTTLE_MS = 10;
+/** It takes the server no time. */
+const LISTEN_MS = 5_000;
 const RECONNECT_MS = 1_000;
 
 /**
@@ -83,7 +85,8 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     client.on('notification', ({ payload }) => this.hear(payload));
     try {
       await client.connect();
-      await client.query(`LISTEN ${CHANNEL}`);
+      // A server that goes silent now would be waited for by whoever stops this replica.
+      await client.query({ text: `LISTEN ${CHANNEL}`, query_timeout: LISTEN_MS } as pg.QueryConfig);
       this.client = client;
     } catch (error) {
       drop();
