@@ -4,7 +4,7 @@ import { Module } from '@nestjs/common';
 import pg from 'pg';
 import { service } from '../harness/places.mjs';
 import { Progress } from '../harness/progress.mjs';
-import { countCpu } from '../harness/route.mjs';
+import { countCpu, deferred } from '../harness/route.mjs';
 import { CREATE_COUNTER, KEYS, keyOf, TEXT, TYPE, UPSERT, UPSERT_ALL } from '../harness/workload.mjs';
 
 const SLOW_TYPE = 'urn:bench:slow';
@@ -92,14 +92,33 @@ export async function drain({ url, env = {}, complete = true, sets = false, ...c
     if (message.key !== 'hot') progress.handled();
   };
   const app = await start(url, { ROLES: 'inbox', ...env }, onHandled, sets);
-  const pool = new pg.Pool({ connectionString: url, max: 1 });
-  const remaining = async () => {
-    const sql = 'SELECT count(*)::int AS n FROM inbox WHERE settled_at IS NULL AND waits IS NULL';
-    return (await pool.query(sql)).rows[0].n;
-  };
-  const result = await progress.over(complete ? remaining : undefined);
+  const result = await progress.over(complete ? () => countWaiting(url) : undefined);
   await Promise.race([app.close(), delay(complete ? 10_000 : 500)]);
   return result;
+}
+
+/** Handles what is there beside other replicas, from `go` to `stop`; says on `count` what it has done so far. Returns what still waits. */
+export async function drainUntilStopped({ url, env = {} }) {
+  let messages = 0;
+  const onHandled = () => {
+    messages += 1;
+  };
+  const words = { go: deferred(), stop: deferred() };
+  process.on('message', (word) => {
+    words[word]?.resolve();
+    if (word !== 'count') return;
+    const { user, system } = process.cpuUsage();
+    process.send({ counted: { messages, nodeCpu: (user + system) / 1e6 } });
+  });
+  await service('app.js');
+  process.send({ loaded: true });
+  await words.go.promise;
+  const app = await start(url, { ROLES: 'inbox', ...env }, onHandled);
+  process.send({ started: true });
+  await words.stop.promise;
+  const waiting = await countWaiting(url);
+  await Promise.race([app.close(), delay(2_000)]);
+  return waiting;
 }
 
 /** One replica with its front door open, until it is told to stop. */
@@ -108,6 +127,15 @@ export async function serve({ url, env = {} }) {
   const result = await countCpu(`${await app.listen()}/v1/messages`);
   await app.close();
   return result;
+}
+
+async function countWaiting(url) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const sql = 'SELECT count(*)::int AS n FROM inbox WHERE settled_at IS NULL AND waits IS NULL';
+  const { rows } = await client.query(sql);
+  await client.end();
+  return rows[0].n;
 }
 
 async function start(url, env, onHandled, sets = false) {

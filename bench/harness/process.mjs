@@ -18,6 +18,9 @@ const FLAGS = ['--max-semi-space-size=64'];
 
 const running = new Set();
 
+/** No verb takes longer by itself; those that do say so. A child that waits for something that never comes would hold up the run for ever. */
+const MAX_VERB_MS = 10 * 60_000;
+
 /** Whatever happens to the runner, its children go with it; by their pid, never by name. */
 process.on('exit', endChildren);
 
@@ -27,15 +30,25 @@ export function endChildren() {
 
 /**
  * Runs one verb of a module (a contender, a load) in a process of its own. `onMessage` gets what it sends on the way;
- * the last message, `{ done }`, is the result.
+ * the last message, `{ done }`, is the result. After `maxMs` it is killed, and the run fails.
  */
-export function runVerb(module, verb, options, { need, nodeFlags = [], onMessage = () => undefined } = {}) {
+export function runVerb(
+  module,
+  verb,
+  options,
+  { need, nodeFlags = [], onMessage = () => undefined, maxMs = MAX_VERB_MS } = {},
+) {
   const child = spawn(
     nodeFor(need),
     [...FLAGS, ...nodeFlags, join(BENCH, 'harness/child.mjs'), module, verb, JSON.stringify(options)],
     { cwd: BENCH, stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: process.env },
   );
   running.add(child);
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    child.kill('SIGKILL');
+  }, maxMs);
   const result = new Promise((resolve, reject) => {
     let done;
     child.on('message', (message) => {
@@ -44,8 +57,10 @@ export function runVerb(module, verb, options, { need, nodeFlags = [], onMessage
     });
     child.once('error', reject);
     child.once('exit', (code, signal) => {
+      clearTimeout(timer);
       running.delete(child);
       if (done) resolve(done.done);
+      else if (timedOut) reject(new Error(`${module} ${verb} did not end within ${maxMs / 1000} s`));
       else reject(new Error(`${module} ${verb} ended with ${code ?? signal}`));
     });
   });

@@ -1,4 +1,5 @@
 import { runVerb } from './process.mjs';
+import { drainTogether } from './replicas.mjs';
 import { say } from './say.mjs';
 import { median } from './statistics.mjs';
 
@@ -12,7 +13,7 @@ export async function drainRounds({ server, noise, rounds }, contenders) {
   for (let round = 1; round <= rounds; round++) {
     for (const contender of inTurn(contenders, round)) {
       await noise.measure();
-      const row = await drainOnce(server, contender);
+      const row = await inClone(server, contender);
       rows.get(contender.label).push(row);
       say(`    round ${round}/${rounds}  ${contender.label.padEnd(34)} ${describe(row)}`);
     }
@@ -38,35 +39,30 @@ function templateOf({ label }) {
   return `template_${label.toLowerCase().replaceAll(/[^a-z0-9]+/g, '_')}`;
 }
 
-/** `replicas` processes at once; the time is from when the first of them is warm until the last is over. */
-async function drainOnce(server, contender) {
-  const { module, need, drain, nodeFlags, replicas = 1, beside } = contender;
+async function inClone(server, contender) {
   const url = await server.create('round', templateOf(contender));
   await server.settle();
+  const row = await (contender.replicas ? drainTogether : drainOnce)(server, contender, url);
+  await server.drop('round');
+  return row;
+}
+
+async function drainOnce(server, contender, url) {
+  const { module, need, drain, nodeFlags, beside } = contender;
   const end = await beside?.(url);
   let before;
   let after;
-  let warmAt;
-  let overAt;
   const onMessage = ({ warm, over }) => {
-    if (warm) {
-      before ??= server.cpuSeconds();
-      warmAt ??= performance.now();
-    }
-    if (over) {
-      after = server.cpuSeconds();
-      overAt = performance.now();
-    }
+    if (warm) before = server.cpuSeconds();
+    if (over) after = server.cpuSeconds();
   };
-  const runs = Array.from({ length: replicas }, () =>
-    runVerb(module, 'drain', { url, ...drain }, { need, nodeFlags, onMessage }),
-  );
-  const results = await Promise.all(runs.map(({ result }) => result));
+  const { messages, seconds, nodeCpu } = await runVerb(
+    module,
+    'drain',
+    { url, ...drain },
+    { need, nodeFlags, onMessage },
+  ).result;
   await end?.();
-  const messages = results.reduce((sum, one) => sum + one.messages, 0);
-  const seconds = replicas > 1 ? (overAt - warmAt) / 1000 : results[0].seconds;
-  const nodeCpu = results.reduce((sum, one) => sum + one.nodeCpu, 0);
-  await server.drop('round');
   return {
     rate: messages / seconds,
     seconds,

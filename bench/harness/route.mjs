@@ -38,7 +38,7 @@ export async function countCpu(url) {
   return { nodeCpu: (used.user + used.system) / 1e6 };
 }
 
-function deferred() {
+export function deferred() {
   let resolve;
   const promise = new Promise((done) => {
     resolve = done;

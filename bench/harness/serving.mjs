@@ -1,11 +1,14 @@
 import { runVerb } from './process.mjs';
 
+/** Longer than any load runs. */
+const MAX_SERVING_MS = 60 * 60_000;
+
 /** Starts a verb that says where it listens and goes on until it is told to stop. */
 export async function listen(module, verb, options, { need } = {}) {
   let running;
   const url = await new Promise((resolve, reject) => {
     const onMessage = (message) => message.url && resolve(message.url);
-    running = runVerb(module, verb, options, { need, onMessage });
+    running = runVerb(module, verb, options, { need, onMessage, maxMs: MAX_SERVING_MS });
     running.result.catch(reject);
   });
   return { ...running, url };

@@ -117,7 +117,8 @@ async function sustainOnce({ server }, seconds, { warmSeconds = 0, env: more = {
   const sluice = { module: 'contenders/sluice.mjs', env };
   const { loaded: thirds, cpuOver } = await whileServing(server, sluice, (target, database, onMessage) => {
     const options = { service: new URL(target).origin, database, seconds, warmSeconds };
-    return runVerb('harness/sustain.mjs', 'sustain', options, { onMessage }).result;
+    const maxMs = (seconds + warmSeconds + 300) * 1000;
+    return runVerb('harness/sustain.mjs', 'sustain', options, { onMessage, maxMs }).result;
   });
   // The CPU is that of the whole run: it is not told apart by thirds.
   const cpu = cpuOver(thirds.reduce((sum, third) => sum + third.messages, 0));
