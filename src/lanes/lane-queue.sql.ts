@@ -243,24 +243,6 @@ export function clearHolds({ table }: QueueTable): string {
     DELETE FROM hold WHERE ctid = ANY (ARRAY(SELECT ctid FROM done)) AND until <= clock_timestamp()`);
 }
 
-/**
- * lane.fence — proves by the token that the lanes are still ours and keeps them ours until the transaction ends.
- * A lock, not an update: nothing to clean up after it, even while an old snapshot is held open elsewhere.
- */
-export const FENCE_LANES = kept(`
-  SELECT lane FROM lane WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = $3
-  ORDER BY lane FOR NO KEY UPDATE`);
-
-/** lane.renew — pushes the end of the lease. $4 lease in ms */
-export const RENEW_LANES = `
-  UPDATE lane SET leased_until = clock_timestamp() + $4 * interval '1 millisecond'
-  WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = $3 RETURNING lane`;
-
-/** lane.release — gives lanes back; the next lease does not count as a crash. */
-export const RELEASE_LANES = kept(`
-  UPDATE lane SET leased_until = '-infinity', token = NULL, crashes = 0
-  WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = $3`);
-
 /** lane.blame — what happened in these lanes counts as a crash. $1 queue, $2 token, $3 lanes or null */
 export const BLAME_LANES = `
   UPDATE lane SET crashes = LEAST(crashes + 1, 1000)

@@ -4,18 +4,16 @@ import { isDatabaseAway } from '../database/faults.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { GUARDS } from './guards.ts';
 import type { HoldRequest } from './hold-request.ts';
+import { type HeldToken, LaneLeases } from './lane-leases.ts';
 import {
   BLAME_LANES,
   claimRows,
   clearHolds,
-  FENCE_LANES,
   giveBackRows,
   LEAVE_LANES,
   leaseLanes,
   QUEUE_SETTINGS,
   type QueueTable,
-  RELEASE_LANES,
-  RENEW_LANES,
   SET_HOLDS,
   takeOver,
 } from './lane-queue.sql.ts';
@@ -69,6 +67,7 @@ export interface LaneQueueOptions {
 }
 
 export class LaneQueue<Row extends LaneRow> {
+  readonly leases: LaneLeases;
   private readonly sql;
   private cursor = 0;
   private readonly owed = new OwedLanes((owed) => this.giveBackOwed(owed));
@@ -79,6 +78,7 @@ export class LaneQueue<Row extends LaneRow> {
     table: QueueTable,
     private readonly options: LaneQueueOptions,
   ) {
+    this.leases = new LaneLeases(name, database, options.leaseMs);
     this.sql = {
       lease: leaseLanes(table, 'all'),
       leaseHinted: leaseLanes(table, 'hinted'),
@@ -169,20 +169,18 @@ export class LaneQueue<Row extends LaneRow> {
   /** The first statement of every transaction that takes effect. */
   async fence(tenure: Tenure, lanes: readonly number[], tx: Transaction): Promise<void> {
     if (!GUARDS.fence) return;
-    const kept = await tx.query<{ lane: number }>(FENCE_LANES, [this.name, lanes, tenure.token]);
-    if (kept.length === lanes.length) return;
-    const still = new Set(kept.map(({ lane }) => lane));
-    throw new LeaseLost(lanes.filter((lane) => !still.has(lane)));
+    const lost = await this.leases.fence(heldBy(tenure, lanes), tx);
+    if (lost.length > 0) throw new LeaseLost(lost.map(({ lane }) => lane));
   }
 
   /** While something outside takes its time. False: some are lost, whatever comes of them will not count. */
   async renew(tenure: Tenure, lanes: readonly number[] = [...tenure.lanes]): Promise<boolean> {
-    const values = [this.name, lanes, tenure.token, this.options.leaseMs];
-    const kept = await this.database.query<{ lane: number }>(RENEW_LANES, values);
+    const gone = await this.leases.renew(heldBy(tenure, lanes));
     tenure.renewAtMs = this.nextRenewal();
-    const still = new Set(kept.map(({ lane }) => lane));
-    const gone = lanes.filter((lane) => !still.has(lane));
-    this.lose(tenure, gone);
+    this.lose(
+      tenure,
+      gone.map(({ lane }) => lane),
+    );
     return gone.length === 0;
   }
 
@@ -195,13 +193,13 @@ export class LaneQueue<Row extends LaneRow> {
   /** All that was claimed is settled. */
   async release(tenure: Tenure, lanes: readonly number[] = [...tenure.lanes]): Promise<void> {
     if (lanes.length === 0) return;
-    const release = [RELEASE_LANES, [this.name, lanes, tenure.token]] as const;
+    const release = this.leases.releasing(heldBy(tenure, lanes));
     await partWith(tenure, lanes, () => this.database.together([[QUEUE_SETTINGS], release]));
   }
 
   /** The same with the transaction that settles it: until that is committed, the lanes are still held. */
-  async releaseIn(tx: Transaction, { token }: Tenure, lanes: readonly number[]): Promise<void> {
-    if (lanes.length > 0) await tx.execute(RELEASE_LANES, [this.name, lanes, token]);
+  releaseIn(tx: Transaction, tenure: Tenure, lanes: readonly number[]): Promise<void> {
+    return this.leases.release(heldBy(tenure, lanes), tx);
   }
 
   /** What was claimed and not settled waits again, uncharged; nothing happened. */
@@ -370,4 +368,8 @@ function claimOf<Row extends LaneRow>(answer: (Row & { parked: number })[]): Cla
   const rows = answer.filter(({ position }) => position !== null);
   // RETURNING promises no order.
   return { rows: rows.sort((a, b) => a.position - b.position), parked: answer[0]!.parked };
+}
+
+function heldBy({ token }: Pick<Tenure, 'token'>, lanes: readonly number[]): HeldToken[] {
+  return lanes.map((lane) => ({ lane, token }));
 }

@@ -1,13 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
-import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
-import { Database } from '../database/database.ts';
 import type { Transaction } from '../database/transaction.ts';
+import type { LaneLeases } from '../lanes/lane-leases.ts';
 import { LaneMetrics } from '../lanes/lane-metrics.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import type { HeldLane } from './held-lane.ts';
-import { FENCE_HELD, RELEASE_HELD, RENEW_HELD } from './held-lanes.sql.ts';
+import { OutboxQueue } from './outbox-queue.ts';
 
 const RETRY_MS = 500;
 
@@ -18,17 +17,16 @@ export class HeldLanes {
   /** How many of each listener. */
   private readonly counts = new Map<number, number>();
   private readonly renewing: Loop;
-  private readonly leaseMs: number;
+  private readonly leases: LaneLeases;
 
   constructor(
-    @Inject(SETTINGS_TOKEN) settings: Settings,
     @Inject(LOG) private readonly log: Log,
-    private readonly database: Database,
+    queue: OutboxQueue,
     private readonly metrics: LaneMetrics,
     loops: Loops,
   ) {
-    this.leaseMs = settings.outboxLease;
-    this.renewing = loops.create('outbox-leases', this.leaseMs / 4, () => this.renewAll());
+    this.leases = queue.lanes.leases;
+    this.renewing = loops.create('outbox-leases', this.leases.leaseMs / 4, () => this.renewAll());
   }
 
   start(): void {
@@ -85,17 +83,13 @@ export class HeldLanes {
   }
 
   /** Locks them until the transaction ends; answers with those that are not ours any more. */
-  async fence(helds: readonly HeldLane[], tx: Transaction): Promise<HeldLane[]> {
-    if (helds.length === 0) return [];
-    const lanes = helds.map(({ lane }) => lane);
-    const rows = await tx.query<{ lane: number; token: string | null }>(FENCE_HELD, [lanes]);
-    const tokens = new Map(rows.map(({ lane, token }) => [lane, token]));
-    return helds.filter(({ lane, token }) => tokens.get(lane) !== token);
+  fence(helds: readonly HeldLane[], tx: Transaction): Promise<HeldLane[]> {
+    return this.leases.fence(helds, tx);
   }
 
   /** In a transaction that has fenced them. */
-  async release(helds: readonly HeldLane[], tx: Transaction): Promise<void> {
-    if (helds.length > 0) await tx.execute(RELEASE_HELD, pairsOf(helds));
+  release(helds: readonly HeldLane[], tx: Transaction): Promise<void> {
+    return this.leases.release(helds, tx);
   }
 
   lose(helds: readonly HeldLane[]): void {
@@ -117,14 +111,9 @@ export class HeldLanes {
 
   private async renew(helds: readonly HeldLane[]): Promise<void> {
     const askedAtMs = performance.now();
-    const rows = await this.database.query<{ lane: number }>(RENEW_HELD, [...pairsOf(helds), this.leaseMs]);
-    const kept = new Set(rows.map(({ lane }) => lane));
-    for (const held of helds) if (kept.has(held.lane)) held.safeUntilMs = askedAtMs + this.leaseMs;
-    const lost = helds.filter((held) => !kept.has(held.lane) && !held.ending && !held.lost);
+    const gone = new Set(await this.leases.renew(helds));
+    for (const held of helds) if (!gone.has(held)) held.safeUntilMs = askedAtMs + this.leases.leaseMs;
+    const lost = [...gone].filter((held) => !held.ending && !held.lost);
     if (lost.length > 0) this.lose(lost);
   }
-}
-
-function pairsOf(helds: readonly HeldLane[]): [lanes: number[], tokens: string[]] {
-  return [helds.map(({ lane }) => lane), helds.map(({ token }) => token)];
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { until } from '../../test/support/until.ts';
-import { FENCE_HELD, RELEASE_HELD, RENEW_HELD } from './held-lanes.sql.ts';
+import { FENCE, RELEASE, RENEW } from './lane-leases.sql.ts';
 
 /** Named in another order than they are locked. */
 const LANES = Array.from({ length: 40 }, (_, n) => n).toReversed();
@@ -32,11 +32,11 @@ afterAll(async () => {
   await database.drop();
 });
 
-describe('lanes that are held one by one', () => {
+describe('held lanes', () => {
   it.each<[what: string, sql: string, values: unknown[]]>([
-    ['fenced', FENCE_HELD, [LANES]],
-    ['renewed', RENEW_HELD, [LANES, TOKENS, 60_000]],
-    ['released', RELEASE_HELD, [LANES, TOKENS]],
+    ['fenced', FENCE, ['outbox', LANES, TOKENS]],
+    ['renewed', RENEW, ['outbox', LANES, TOKENS, 60_000]],
+    ['released', RELEASE, ['outbox', LANES, TOKENS]],
   ])(
     'are %s in the order of their numbers: nobody waits for anybody in a circle',
     async (_what, sql, values) => {
