@@ -26,6 +26,12 @@ import { SlowLanes } from './slow-lanes.ts';
  */
 const LOOK_AGAIN_MS = 10;
 
+/**
+ * Lanes are kept at least this many times as long as it took to lease them. Where many replicas share few cores a lease and a
+ * batch each take longer than a slice, and every batch would pay for a lease and a release of its own.
+ */
+const LEASE_WORTH = 4;
+
 /** Lanes at a time while an old snapshot is open; measured in docs/decisions/0009. */
 const FEW_LANES = 2;
 
@@ -181,7 +187,8 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     progressed: () => void,
   ): Promise<void> {
     const most = this.settings.inboxBatchMessages;
-    const until = performance.now() + this.settings.inboxSlice;
+    const leasedAtMs = performance.now();
+    const until = leasedAtMs + Math.max(this.settings.inboxSlice, (leasedAtMs - askedAtMs) * LEASE_WORTH);
     let handlingMs = 0;
     let rows = first;
     while (rows.length > 0) {
