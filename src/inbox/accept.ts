@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.ts';
 import type { Along } from '../lanes/leased.ts';
+import { Piggyback } from '../lanes/offers.ts';
 import { type Compared, IngestStore, type Inserted, identity, type ProducerName } from './ingest-store.ts';
 import { type NewMessage, sourceOfCaller } from './new-message.ts';
-import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts';
 import { judge, type Range, type Verdict } from './producer-sequence.ts';
 
 export type Refusal =
@@ -43,13 +43,14 @@ class Refused extends Error {
 export class Accept {
   constructor(
     private readonly store: IngestStore,
-    private readonly trigger: InboxProcessingTrigger,
+    private readonly piggyback: Piggyback,
   ) {}
 
   /** Messages that have nothing to do with each other, in one commit: the hot path is one statement. */
   async singles(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
     const [only] = messages.length === 1 ? messages : [];
-    const along = only && !only.producer && !only.dueAt ? this.trigger.offer(only.lane) : undefined;
+    const along =
+      only && !only.producer && !only.dueAt ? this.piggyback.offer('inbox', new Set([only.lane])) : undefined;
     if (along) return this.lone(only!, along);
     if (!messages.some((message) => message.producer)) return this.insert(messages);
     const outcomes = new Map<NewMessage, Outcome>();

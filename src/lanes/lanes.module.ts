@@ -1,8 +1,12 @@
 import { Global, Module } from '@nestjs/common';
 import { LaneMetrics } from './lane-metrics.ts';
 import { Notifications } from './notifications.ts';
+import { Piggyback } from './offers.ts';
 import { Wakeups } from './wakeups.ts';
 
 @Global()
-@Module({ providers: [Wakeups, Notifications, LaneMetrics], exports: [Wakeups, LaneMetrics] })
+@Module({
+  providers: [Wakeups, Piggyback, Notifications, LaneMetrics],
+  exports: [Wakeups, Piggyback, LaneMetrics],
+})
 export class LanesModule {}

@@ -1,4 +1,26 @@
+import { Injectable } from '@nestjs/common';
 import type { Along, LaneRow, Leased } from './leased.ts';
+
+type Offer = (lanes: ReadonlySet<number>) => Along<LaneRow> | undefined;
+
+/**
+ * The port between those who write to a queue and those who work on it in the same process: the worker may lease and
+ * claim the lanes that are written to with the writer's own commit, a round trip or two before a wake-up would find them.
+ */
+@Injectable()
+export class Piggyback {
+  private readonly offers = new Map<string, Offer>();
+
+  /** By whoever works on the queue. */
+  serve(queue: string, offer: Offer): void {
+    this.offers.set(queue, offer);
+  }
+
+  /** By whoever writes to these lanes; undefined: nobody here has time for them, and a wake-up has to do. */
+  offer(queue: string, lanes: ReadonlySet<number>): Along<LaneRow> | undefined {
+    return this.offers.get(queue)?.(lanes);
+  }
+}
 
 /**
  * Lanes that are offered to go along with a transaction. Each offer is open until it is known what became of that

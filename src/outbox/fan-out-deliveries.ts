@@ -1,6 +1,7 @@
 import { isUntrue } from '../database/faults.ts';
 import type { Transaction } from '../database/transaction.ts';
 import type { Along, LaneRow } from '../lanes/leased.ts';
+import type { Piggyback } from '../lanes/offers.ts';
 import type { Listener } from '../listeners/listener.ts';
 import type { Listeners } from '../listeners/listeners.ts';
 import type { MessageContent } from './claimed-delivery.ts';
@@ -18,9 +19,6 @@ export interface FannedOut extends MessageContent {
 /** Another replica has changed a listener, and this one has not heard of it yet. */
 export class ListenersChanged extends Error {}
 
-/** Whether lanes that are written to go along with the commit. */
-export type Offer = (lanes: ReadonlySet<number>) => Along<LaneRow> | undefined;
-
 /** What a batch of messages owes, in one transaction: write, take along; then one of committed and failed. */
 export class Deliveries {
   private owed: readonly FannedOut[] = [];
@@ -32,7 +30,7 @@ export class Deliveries {
     private readonly messages: readonly FannedOut[],
     private readonly listeners: Listeners,
     private readonly contents: Contents,
-    private readonly offer: Offer,
+    private readonly piggyback: Piggyback,
   ) {}
 
   /**
@@ -53,7 +51,7 @@ export class Deliveries {
 
   /** After what changes the plans; before the COMMIT. */
   async takeAlong(tx: Transaction): Promise<void> {
-    this.along = this.lanes.size > 0 ? this.offer(this.lanes) : undefined;
+    this.along = this.lanes.size > 0 ? this.piggyback.offer('outbox', this.lanes) : undefined;
     const statements = this.along?.statements ?? [];
     this.answers = await Promise.all(statements.map(([sql, values]) => tx.query<unknown>(sql, values)));
   }

@@ -1,26 +1,25 @@
 import { Injectable } from '@nestjs/common';
 import { Reads } from '../database/reads.ts';
+import { Piggyback } from '../lanes/offers.ts';
 import { Listeners } from '../listeners/listeners.ts';
 import { Contents } from './contents.ts';
 import { type DeliveryRow, deliveryView } from './delivery-view.ts';
 import { OWED_DELIVERIES, READ_DELIVERIES } from './fan-out.sql.ts';
-import { Deliveries, type FannedOut, type Offer } from './fan-out-deliveries.ts';
+import { Deliveries, type FannedOut } from './fan-out-deliveries.ts';
 import { explainOwed, type OwedDelivery, type OwedRow } from './owed-delivery.ts';
 
 /** Message → one delivery per listener, written with the transaction that applies the message. */
 @Injectable()
 export class FanOut {
-  /** Set by whoever sends: lanes may go along with the commit that writes to them, and are sent from at once. */
-  offer: Offer = () => undefined;
-
   constructor(
     private readonly listeners: Listeners,
     private readonly contents: Contents,
     private readonly reads: Reads,
+    private readonly piggyback: Piggyback,
   ) {}
 
   of(messages: readonly FannedOut[]): Deliveries {
-    return new Deliveries(messages, this.listeners, this.contents, (lanes) => this.offer(lanes));
+    return new Deliveries(messages, this.listeners, this.contents, this.piggyback);
   }
 
   /** After which it can be tried again. */

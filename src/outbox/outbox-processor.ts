@@ -9,7 +9,7 @@ import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import type { HoldRequest } from '../lanes/hold-request.ts';
 import type { Along, Leased } from '../lanes/leased.ts';
-import { Offers } from '../lanes/offers.ts';
+import { Offers, Piggyback } from '../lanes/offers.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { Listeners } from '../listeners/listeners.ts';
 import { Admission } from './admission.ts';
@@ -17,7 +17,6 @@ import { byLane, type ClaimedDelivery } from './claimed-delivery.ts';
 import { listenerOfLane } from './delivery-lane.ts';
 import { Draining } from './draining.ts';
 import { fairShare } from './fair-share.ts';
-import { FanOut } from './fan-out.ts';
 import { Gates } from './gates.ts';
 import { heldLane } from './held-lane.ts';
 import { HeldLanes } from './held-lanes.ts';
@@ -65,14 +64,14 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     private readonly draining: Draining,
     private readonly sizes: RunSizes,
     settling: Settling,
-    fanOut: FanOut,
+    piggyback: Piggyback,
     wakeups: Wakeups,
     loops: Loops,
   ) {
     this.loop = loops.create('outbox', settings.outboxPoll, () => this.pass());
     runs.onReleased = ({ lane }) => this.lookAgainAt([lane, ...this.takeAll(this.postponed)]);
     settling.onHolds = (holds) => this.remember(holds);
-    fanOut.offer = (written) => this.offer(written);
+    piggyback.serve('outbox', (written) => this.offer(written));
     wakeups.on('outbox', (written) => this.wake(written));
     listeners.onChange(() => this.lookEverywhereSoon());
   }

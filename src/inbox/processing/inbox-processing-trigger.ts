@@ -8,7 +8,7 @@ import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Along, Leased } from '../../lanes/leased.ts';
-import { Offers } from '../../lanes/offers.ts';
+import { Offers, Piggyback } from '../../lanes/offers.ts';
 import type { Tenure } from '../../lanes/tenure.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
@@ -63,6 +63,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     private readonly slowLanes: SlowLanes,
     private readonly snapshots: OldSnapshots,
     wakeups: Wakeups,
+    piggyback: Piggyback,
     loops: Loops,
   ) {
     this.breadth = new Breadth(settings.inboxBatchLanes);
@@ -75,7 +76,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       this.carefulPass(signal, progressed),
     );
     wakeups.on('inbox', (lanes) => this.wake(lanes));
-    slowLanes.onReleased = (lane) => this.wake([lane]);
+    piggyback.serve('inbox', (lanes) => this.offer(lanes));
   }
 
   onApplicationBootstrap(): void {
@@ -98,11 +99,11 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
    * For a lone message, if a worker rests: its lane is leased and the message claimed with the commit that stores it, a
    * round trip earlier. Whoever takes it says what came of that commit.
    */
-  offer(lane: number): Along<ClaimedMessage> | undefined {
+  private offer(lanes: ReadonlySet<number>): Along<ClaimedMessage> | undefined {
     const resting = this.workers.filter((worker) => worker.isResting).length;
     if (resting <= this.offers.size || this.stopping.signal.aborted) return undefined;
     const mostRows = this.settings.inboxBatchMessages;
-    const along = this.queue.lanes.along([lane], { mostLanes: 1, mostRows });
+    const along = this.queue.lanes.along([...lanes], { mostLanes: lanes.size, mostRows });
     return this.offers.make(along, (leased) => this.workDirectly(leased));
   }
 

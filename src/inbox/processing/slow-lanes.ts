@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
 import type { Tenure } from '../../lanes/tenure.ts';
+import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import type { Preparation } from '../denormalizers/effects.ts';
 import type { ClaimedMessage } from './claimed-message.ts';
@@ -18,7 +19,6 @@ import { Turns } from './turns.ts';
  */
 @Injectable()
 export class SlowLanes {
-  onReleased: (lane: number) => void = () => undefined;
   private readonly stopping = new AbortController();
   private readonly running = new Set<Promise<void>>();
   private readonly calls: Turns;
@@ -31,6 +31,7 @@ export class SlowLanes {
     private readonly preparations: Preparations,
     private readonly sieve: Sieve,
     private readonly processor: InboxProcessor,
+    private readonly wakeups: Wakeups,
   ) {
     this.calls = new Turns(settings.inboxPrepareConcurrency);
   }
@@ -80,7 +81,7 @@ export class SlowLanes {
       const freed = await this.queue.lanes.abandon(tenure, error);
       this.log.warn({ event: 'inbox.abandoned', lanes: 1, freed, error }, 'a lane was given up');
     } finally {
-      this.onReleased(lane);
+      this.wakeups.writtenElsewhere('inbox', new Set([lane]));
     }
   }
 
