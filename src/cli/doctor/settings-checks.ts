@@ -1,3 +1,4 @@
+import { metadataIn } from '../../config/egress-allow-variable.ts';
 import { isLoopback, loadSettings, type Settings, SettingsError } from '../../config/settings.ts';
 import { type Finding, fault, ok, warning } from './finding.ts';
 
@@ -36,6 +37,11 @@ function unwiseOf(settings: Settings): readonly Finding[] {
     warn(
       'EGRESS_ALLOW allows everything',
       'a listener could be pointed at the metadata service: name the ranges of your receivers',
+    );
+  else if (settings.egressAllow.some((range) => metadataIn(range) !== undefined))
+    warn(
+      'EGRESS_ALLOW contains a metadata address',
+      'a listener could be pointed at where the cloud hands out credentials: name narrower ranges',
     );
   const { retentionWaiting, retentionFinished, retentionDead, retentionExpired, retentionSuperseded } =
     settings;
