@@ -19,6 +19,7 @@ import { MessagesByStatus1763251200050 } from '../migrations/1763251200050-messa
 import { AnswersKept1763251200051 } from '../migrations/1763251200051-answers-kept.ts';
 import { Keyless1763251200052 } from '../migrations/1763251200052-keyless.ts';
 import { BoundApiKeys1763251200068 } from '../migrations/1763251200068-bound-api-keys.ts';
+import { SealedUrls1763251200069 } from '../migrations/1763251200069-sealed-urls.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -47,6 +48,7 @@ const ENGINE: SchemaPart = {
     AnswersKept1763251200051,
     Keyless1763251200052,
     BoundApiKeys1763251200068,
+    SealedUrls1763251200069,
   ],
 };
 
