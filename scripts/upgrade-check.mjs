@@ -82,6 +82,7 @@ async function check() {
       [now, 'api,inbox,outbox,upkeep'],
     ],
   );
+  await listenerOfThisVersion(`a listener that this version puts while ${from.name} runs`, before, now);
   await together(
     `rolled back: ${from.name} alone on this version's schema`,
     [],
@@ -147,6 +148,26 @@ async function together(what, left, replicas) {
   );
 }
 
+/** Where the version before cannot deliver to it, it leaves that to this one: nothing is lost, and no attempt is charged. */
+async function listenerOfThisVersion(what, before, now) {
+  say(what);
+  const all = 'api,inbox,outbox,upkeep';
+  const replicas = [
+    [before, all],
+    [now, all],
+  ];
+  const done = await withReplicas(replicas, async (urls) => {
+    await putListener(urls[1], 'upgrade-new', ['new:*']);
+    const ids = [];
+    for (const url of urls)
+      ids.push(...(await post(url, `${what} ${url}`, MESSAGES, 'key-new', 'new:message')));
+    await settled(urls[0], ids);
+    return ids;
+  });
+  inOrder();
+  say(`  ${done.length} messages processed and delivered, in order`);
+}
+
 /** One replica holds a key, each takes messages of it, the last one lets it go. */
 async function held(urls, what) {
   const hold = `/v1/keys/${HELD_KEY}/hold`;
@@ -207,14 +228,14 @@ function messageOf(url, id) {
   return call(url, 'GET', `/v1/messages/${encodeURIComponent(id)}`);
 }
 
-async function post(url, name, count = MESSAGES, only = undefined) {
+async function post(url, name, count = MESSAGES, only = undefined, type = TYPE) {
   const ids = Array.from({ length: count }, (_, n) => `${name} ${n}`);
   for (const [n, id] of ids.entries()) {
     const key = only ?? `key-${n % 4}`;
     posted.set(key, [...(posted.get(key) ?? []), id]);
     await call(url, 'POST', '/v1/messages', {
       id,
-      type: TYPE,
+      type,
       key,
       payload: { candidateId: id, name: 'Ada', vacancyId: 'v' },
     });
@@ -222,10 +243,10 @@ async function post(url, name, count = MESSAGES, only = undefined) {
   return ids;
 }
 
-async function putListener(url) {
-  await call(url, 'PUT', '/v1/listeners/upgrade', {
+async function putListener(url, name = 'upgrade', types = ['urn:*']) {
+  await call(url, 'PUT', `/v1/listeners/${name}`, {
     mode: 'webhook',
-    types: ['urn:*'],
+    types,
     url: receiver.url,
     retrySchedule: ['1s', '5s', '30s'],
   });

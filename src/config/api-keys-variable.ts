@@ -1,7 +1,10 @@
+import { type Binding, MAX_PREFIXES, prefixFault, scopesFault } from './key-binding.ts';
+import { Refused } from './setting.ts';
+
 export const SCOPES = ['produce', 'consume', 'read', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-export interface ConfiguredKey {
+export interface ConfiguredKey extends Binding {
   readonly name: string;
   readonly scopes: readonly Scope[];
   /** sk_<id>_<secret> */
@@ -9,23 +12,67 @@ export interface ConfiguredKey {
 }
 
 export const API_KEYS_FORM =
-  '`name=scope+scope:sk_<id>_<secret>,…` (scopes: produce, consume, read, admin; secret: 8 characters or more)';
+  '`name=scope+scope:sk_<id>_<secret>,…` (scopes: produce, consume, read, admin; secret: 8 characters or more); ' +
+  '`name=produce[source=urn:shop/,key=shop-]:sk_…` may post for these sources and keys alone: prefixes, each as often as needed, ' +
+  'without commas and brackets';
 
-const ENTRY = /^([A-Za-z0-9][\w.-]{0,62})=([a-z+]+):(sk_[A-Za-z0-9]{1,32}_[\w-]{8,200})$/;
+const ENTRY = /^([A-Za-z0-9][\w.-]{0,62})=([a-z+]+)(?:\[([^[\]]*)\])?:(sk_[A-Za-z0-9]{1,32}_[\w-]{8,200})$/;
+const COMMA_OUTSIDE_BRACKETS = /,(?![^[\]]*\])/;
+const BOUND_FIELDS = { source: 'sources', key: 'keys' } as const;
 
-/** Undefined when any entry is malformed, or two share a name or a key id. */
-export function parseApiKeys(raw: string): readonly ConfiguredKey[] | undefined {
-  const keys: ConfiguredKey[] = [];
-  for (const entry of raw.split(',')) {
-    const match = ENTRY.exec(entry.trim());
-    if (!match) return undefined;
-    const scopes = match[2]!.split('+');
-    if (!scopes.every(isScope)) return undefined;
-    keys.push({ name: match[1]!, scopes, key: match[3]! });
+/** Refused with the number of each entry that is wrong; of one that cannot be read nothing is quoted, it may be a secret. */
+export function parseApiKeys(raw: string): readonly ConfiguredKey[] | Refused {
+  const entries = raw
+    .split(COMMA_OUTSIDE_BRACKETS)
+    .map((entry, index) => parseEntry(entry.trim(), index + 1));
+  const faults = entries.filter((entry) => typeof entry === 'string');
+  if (faults.length > 0) return new Refused(faults.join('; '));
+  const keys = entries as ConfiguredKey[];
+  const twice =
+    repeated(keys, 'name', ({ name }) => name) ?? repeated(keys, 'id', ({ key }) => key.split('_')[1]!);
+  return twice === undefined ? keys : new Refused(twice);
+}
+
+/** A key, or what is wrong with it. */
+function parseEntry(entry: string, number: number): ConfiguredKey | string {
+  const match = ENTRY.exec(entry);
+  if (!match) return `entry ${number} is not of this form`;
+  const [, name = '', scopeText = '', bindingText, key = ''] = match;
+  const place = `entry ${number} (${name})`;
+  const scopes = scopeText.split('+');
+  if (!scopes.every(isScope)) return `${place} has a scope that is none`;
+  const binding = parseBinding(bindingText);
+  if (typeof binding === 'string') return `${place}: ${binding}`;
+  const fault = scopesFault(scopes, binding);
+  return fault === undefined ? { name, scopes, key, ...binding } : `${place}: ${fault}`;
+}
+
+/** What stands in the brackets: `source=urn:shop/,key=shop-`. */
+function parseBinding(text: string | undefined): Binding | string {
+  if (text === undefined) return {};
+  const binding: { sources?: string[]; keys?: string[] } = {};
+  for (const part of text.split(',')) {
+    const [, word, prefix] = /^\s*(source|key)=(.*?)\s*$/.exec(part) ?? [];
+    if (word === undefined)
+      return `${JSON.stringify(part)} in brackets is neither source=<prefix> nor key=<prefix>`;
+    const field = BOUND_FIELDS[word as keyof typeof BOUND_FIELDS];
+    const fault = prefixFault(field, prefix);
+    if (fault) return `${JSON.stringify(part)} in brackets: the prefix ${fault}`;
+    binding[field] = [...(binding[field] ?? []), prefix!];
+    if (binding[field].length > MAX_PREFIXES) return `more than ${MAX_PREFIXES} prefixes of ${field}`;
   }
-  const ids = new Set(keys.map(({ key }) => key.split('_')[1]));
-  const names = new Set(keys.map(({ name }) => name));
-  return ids.size === keys.length && names.size === keys.length ? keys : undefined;
+  return binding;
+}
+
+function repeated(
+  keys: readonly ConfiguredKey[],
+  what: string,
+  of: (key: ConfiguredKey) => string,
+): string | undefined {
+  const values = keys.map(of);
+  const second = values.findIndex((value, index) => values.indexOf(value) < index);
+  if (second < 0) return undefined;
+  return `entries ${values.indexOf(values[second]!) + 1} and ${second + 1} have the same ${what}`;
 }
 
 function isScope(text: string): text is Scope {

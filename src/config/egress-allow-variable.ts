@@ -1,25 +1,88 @@
-import { isIP } from 'node:net';
+import { type AddressRange, baseOf, contains, hasHostBits, parseRange } from './address-range.ts';
+import { Refused } from './setting.ts';
 
-export interface AddressRange {
-  readonly address: string;
-  readonly prefix: number;
-  readonly family: 'ipv4' | 'ipv6';
+export const EGRESS_ALLOW_FORM =
+  'addresses or ranges, separated by commas: `10.20.0.0/16,fd12:3456::/32,192.0.2.7`; ' +
+  'a range shorter than /8 (IPv6: /16) needs `+wide` behind it, one with a metadata address in it `+metadata`';
+
+/** Where clouds hand out credentials to whoever asks from inside. */
+const METADATA = [
+  '169.254.169.254',
+  // AWS: tasks of ECS, pods of EKS.
+  '169.254.170.2',
+  '169.254.170.23',
+  // Alibaba, Oracle, Azure, Tencent, Scaleway.
+  '100.100.100.200',
+  '192.0.0.192',
+  '168.63.129.16',
+  '169.254.0.23',
+  '169.254.42.42',
+  // The same over IPv6: AWS, EKS, Google, Scaleway, Azure.
+  'fd00:ec2::254',
+  'fd00:ec2::23',
+  'fd20:ce::254',
+  'fd00:42::42',
+  'fe80::a9fe:a9fe',
+];
+/** Through NAT64 an IPv4 address has a second one. */
+const NAT64 = '64:ff9b::';
+const METADATA_RANGES = [
+  ...METADATA,
+  ...METADATA.filter((address) => address.includes('.')).map((address) => NAT64 + address),
+].map((address) => parseRange(address)!);
+
+const SHORTEST_IPV4 = 8;
+const SHORTEST_IPV6 = 16;
+/** Where IPv6 stands for all of IPv4: what counts there is the length of the IPv4 prefix. */
+const IPV4_IN_IPV6 = ['::ffff:0:0/96', `${NAT64}/96`].map((range) => parseRange(range)!);
+
+const WORDS = ['wide', 'metadata'] as const;
+type Word = (typeof WORDS)[number];
+
+/** Refused with a word about each entry that is malformed, or opens more than its author is likely to mean. */
+export function parseEgressAllow(raw: string): readonly AddressRange[] | Refused {
+  const entries = raw.split(',').map((part) => parseEntry(part.trim()));
+  const faults = entries.filter((entry) => typeof entry === 'string');
+  if (faults.length > 0) return new Refused(faults.join('; '));
+  return entries as AddressRange[];
 }
 
-export const EGRESS_ALLOW_FORM = 'addresses or ranges, separated by commas: `10.0.0.0/8,fd00::/8,192.0.2.7`';
-
-/** Undefined when any of them is malformed. */
-export function parseEgressAllow(raw: string): readonly AddressRange[] | undefined {
-  const ranges = raw.split(',').map((part) => parseRange(part.trim()));
-  return ranges.every((range) => range !== undefined) ? ranges : undefined;
+/** The first metadata address that a range opens. */
+export function metadataIn(range: AddressRange): string | undefined {
+  return METADATA_RANGES.find((one) => contains(range, one))?.address;
 }
 
-function parseRange(text: string): AddressRange | undefined {
-  const match = /^([0-9a-fA-F.:]+)(?:\/(\d{1,3}))?$/.exec(text);
-  const version = match ? isIP(match[1]!) : 0;
-  if (version === 0) return undefined;
-  const most = version === 4 ? 32 : 128;
-  const prefix = match![2] === undefined ? most : Number(match![2]);
-  if (prefix > most) return undefined;
-  return { address: match![1]!, prefix, family: version === 4 ? 'ipv4' : 'ipv6' };
+/** A range, or what is wrong with it. */
+function parseEntry(entry: string): AddressRange | string {
+  const [text = '', ...words] = entry.split('+');
+  const range = parseRange(text);
+  if (range === undefined) return `${JSON.stringify(entry)} is neither an address nor a range`;
+  const unknown = words.find((word) => !(WORDS as readonly string[]).includes(word));
+  if (unknown !== undefined)
+    return `${JSON.stringify(entry)} has a word behind it that is neither +wide nor +metadata`;
+  if (hasHostBits(range))
+    return `${text} has bits set beyond its prefix; write ${baseOf(range)}/${range.prefix} for the range, or ${range.address} for the address`;
+  return unsaid(text, range, words as Word[]) ?? range;
+}
+
+/** Why a range needs a word that does not stand behind it. */
+function unsaid(text: string, range: AddressRange, words: readonly Word[]): string | undefined {
+  const metadata = metadataIn(range);
+  const needed: Record<Word, string | undefined> = {
+    wide: tooWide(range),
+    metadata: metadata && `contains ${metadata}, where clouds hand out credentials`,
+  };
+  const missing = WORDS.filter((word) => needed[word] && !words.includes(word));
+  if (missing.length === 0) return undefined;
+  const all = WORDS.filter((word) => needed[word]).map((word) => `+${word}`);
+  const why = missing.map((word) => needed[word]).join(' and ');
+  return `${text} ${why}; name a narrower range, or write ${text}${all.join('')} if that is meant`;
+}
+
+function tooWide(range: AddressRange): string | undefined {
+  const shortest = range.family === 'ipv4' ? SHORTEST_IPV4 : SHORTEST_IPV6;
+  if (range.prefix < shortest) return `is shorter than /${shortest}`;
+  if (range.family === 'ipv4' || range.prefix >= 96 + SHORTEST_IPV4) return undefined;
+  const standsForIpv4 = IPV4_IN_IPV6.some((ipv4) => contains(ipv4, range) || contains(range, ipv4));
+  return standsForIpv4 ? `stands for a range of IPv4 that is shorter than /${SHORTEST_IPV4}` : undefined;
 }

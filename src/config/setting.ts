@@ -1,5 +1,10 @@
 import { formatDuration, parseDuration } from './duration.ts';
 
+/** Why a value is refused, in one line, where what is allowed does not say it. Quotes nothing of a secret setting. */
+export class Refused {
+  constructor(readonly reason: string) {}
+}
+
 /** One environment variable: how it is read, what it may be, what it is when absent, what it is for. */
 export interface Setting<T> {
   readonly about: string;
@@ -9,7 +14,7 @@ export interface Setting<T> {
   readonly absent: T;
   /** Never printed, neither in errors nor in logs. */
   readonly secret: boolean;
-  parse(text: string): T | undefined;
+  parse(text: string): T | Refused | undefined;
 }
 
 interface Common {
@@ -98,7 +103,7 @@ export function subset<const T extends string>(
 
 /** Several things in one variable, parsed by the one who knows their form. */
 export function parsed<T>(
-  options: Common & { allowed: string; absent: T; parse: (raw: string) => T | undefined },
+  options: Common & { allowed: string; absent: T; parse: (raw: string) => T | Refused | undefined },
 ): Setting<T> {
   return {
     about: options.about,

@@ -255,7 +255,7 @@ export const SETTINGS = {
     secret: true,
     parse: parseSecretsKeys,
     about:
-      "Keys that encrypt listeners' secrets and headers in the database, the same for all replicas: the first one encrypts, all decrypt. To rotate: add a new one at the end everywhere, then move it to the front, then take the old one out. Default: one is made and kept in `DATA_DIRECTORY/secrets.key` (its content is a valid value), which will do for one machine.",
+      "Keys that encrypt listeners' secrets, headers and URLs in the database, the same for all replicas: the first one encrypts, all decrypt. To rotate: add a new one at the end everywhere, then move it to the front, then take the old one out. Default: one is made and kept in `DATA_DIRECTORY/secrets.key` (its content is a valid value), which will do for one machine.",
   }),
   RETENTION_FINISHED: duration({
     min: '1m',

@@ -140,7 +140,9 @@ describe('the settings', () => {
 
   it('never show a secret that is wrong', () => {
     const [keys, url, ...more] = faults({ API_KEYS: 'canary', DATABASE_URL: 'mysql://u:canary@h/d' });
-    expect(keys).toMatch(/^API_KEYS=\(hidden\) is not allowed; allowed: `name=scope\+scope:sk_<id>_<secret>/);
+    expect(keys).toMatch(
+      /^API_KEYS=\(hidden\) is not allowed: entry 1 is not of this form; allowed: `name=scope\+scope:sk_<id>_<secret>/,
+    );
     expect(url).toMatch(/^DATABASE_URL=\(hidden\) is not allowed; allowed: `postgres:\/\//);
     expect(more).toEqual([]);
   });

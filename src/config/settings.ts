@@ -1,5 +1,5 @@
 import { nearest } from './nearest.ts';
-import type { Setting } from './setting.ts';
+import { Refused, type Setting } from './setting.ts';
 import { SETTINGS } from './settings.schema.ts';
 
 type CamelCase<S extends string> = S extends `${infer Head}_${infer Tail}`
@@ -35,10 +35,10 @@ export function loadSettings(environment: Readonly<Record<string, string | undef
       continue;
     }
     const value = setting.parse(raw);
-    if (value === undefined) {
-      faults.push(
-        `${name}=${setting.secret ? '(hidden)' : onOneLine(raw)} is not allowed; allowed: ${setting.allowed}`,
-      );
+    if (value === undefined || value instanceof Refused) {
+      const reason = value ? `: ${value.reason}` : '';
+      const written = setting.secret ? '(hidden)' : onOneLine(raw);
+      faults.push(`${name}=${written} is not allowed${reason}; allowed: ${setting.allowed}`);
     } else values[camelCase(name)] = value;
   }
   if (faults.length) throw new SettingsError(faults);

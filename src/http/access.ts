@@ -3,6 +3,7 @@ import { RouteConfig } from '@nestjs/platform-fastify';
 import { ApiBearerAuth, ApiExtension } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Scope } from '../config/api-keys-variable.ts';
+import type { Binding } from '../config/key-binding.ts';
 import { Problem } from './problems.ts';
 
 /** Who may call a route: a scope, `public` where no key is needed, `metrics` where a setting decides. */
@@ -23,8 +24,8 @@ declare module 'fastify' {
   }
 }
 
-/** Who is calling: the key's name, which is also the source of the messages it posts. */
-export interface Caller {
+/** Who is calling: the key's name, which is also the source of the messages it posts; and whom it may post for. */
+export interface Caller extends Binding {
   readonly name: string;
   readonly scopes: readonly Scope[];
 }

@@ -7,6 +7,7 @@ export const PROBLEMS = {
   'bad-request': { status: 400, title: 'The request is not valid HTTP' },
   unauthenticated: { status: 401, title: 'A valid api key is needed' },
   forbidden: { status: 403, title: 'The api key lacks the scope' },
+  foreign: { status: 403, title: 'The api key is bound to other sources or keys' },
   'not-found': { status: 404, title: 'There is no such thing' },
   'method-not-allowed': { status: 405, title: 'The path exists, but not with this method' },
   'request-timeout': { status: 408, title: 'The request did not arrive in time' },

@@ -18,6 +18,7 @@ import { queryOf } from '../http/query.ts';
 import { timeParameter } from '../http/time.ts';
 import { FanOut } from '../outbox/fan-out.ts';
 import { isRefusal, type Outcome, type Refusal } from './accept.ts';
+import { refuseForeign } from './foreign-messages.ts';
 import { HoldsStore } from './holds/holds-store.ts';
 import { explain } from './holds/why.ts';
 import { Ingest } from './ingest.ts';
@@ -28,6 +29,9 @@ import { type MessageRow, MessagesStore, STATUSES, type Status } from './message
 import { sourceOfCaller } from './new-message.ts';
 import { RateLimit } from './rate-limit.ts';
 import { type Posted, readBatch, readPost } from './read-request.ts';
+
+const FORBIDDEN =
+  'The api key lacks the scope `produce`; or it is bound to other sources or keys (`foreign`), `errors` lists every such message, and nothing was stored.';
 
 @ApiTags('messages')
 @Controller('v1/messages')
@@ -61,6 +65,7 @@ export class MessagesController {
   @ApiBody({ schema: { oneOf: [MESSAGE, CLOUD_EVENT] } })
   @ApiResponse({ status: 202, description: 'Stored.', schema: ACCEPTED })
   @ApiResponse({ status: 200, description: 'Had been stored before.', schema: ACCEPTED })
+  @ApiResponse({ status: 403, description: FORBIDDEN })
   @ApiResponse({ status: 409, description: 'The id is taken by a message with other content.' })
   @ApiResponse({ status: 422, description: 'Not valid; `errors` points at each fault.' })
   @ApiResponse({ status: 503, description: 'Cannot be stored at the moment; `Retry-After` says when.' })
@@ -79,6 +84,7 @@ export class MessagesController {
     schema: ACCEPTED_BATCH,
     description: 'Stored, or stored before, as each item says.',
   })
+  @ApiResponse({ status: 403, description: FORBIDDEN })
   @ApiResponse({
     status: 409,
     description: 'An id is taken by a message with other content; nothing was stored.',
@@ -164,6 +170,7 @@ export class MessagesController {
     read: typeof readPost,
   ): Promise<{ posted: Posted; outcomes: readonly Outcome[] }> {
     const posted = read(request.headers, request.body, request.caller.name, this.settings.bodyLimit);
+    refuseForeign(posted, request.caller);
     this.rateLimit.take(request.caller.name, posted.messages.length);
     const outcomes = await this.ingest.post(posted);
     refuseConflicts(outcomes, posted);

@@ -2,20 +2,38 @@ import { parseDuration } from '../config/duration.ts';
 import type { Listener } from './listener.ts';
 import { type ListenerDefinition, RETRY_SCHEDULE } from './listener-definition.ts';
 
-/** Given fields without the headers, which are kept apart. */
-export type StoredDefinition = Omit<ListenerDefinition, 'headers'>;
+/** Given fields without those that are kept apart, encrypted: headers and URL. */
+export interface StoredDefinition extends Omit<ListenerDefinition, 'headers' | 'url'> {
+  /** Scheme, host and port: what everybody who may see the listener sees of its URL. */
+  readonly urlOrigin?: string;
+  /** As the version before wrote it; nothing writes it any more. */
+  readonly url?: string;
+}
 
 export const DEFAULT_LANES = 16;
 export const DEFAULT_TIMEOUT = '15s';
 /** The largest rate: what counts then is the limit per key alone. */
 const NO_RATE = 10_000;
 
+/** What is stored in the open of a definition. */
+export function storedDefinition({
+  headers: _,
+  url,
+  ...definition
+}: ListenerDefinition & StoredDefinition): StoredDefinition {
+  return { ...definition, urlOrigin: new URL(url).origin };
+}
+
+/** A URL for those who must not see its path and query. */
+export function shownOrigin({ urlOrigin, url }: StoredDefinition): string {
+  return `${urlOrigin ?? new URL(url!).origin}/…`;
+}
+
 /** What a definition comes to, in the words of the API. */
 export function effectiveDefinition(definition: StoredDefinition) {
   return {
     mode: definition.mode ?? ('webhook' as const),
     types: definition.types,
-    url: definition.url,
     ordered: definition.ordered ?? true,
     timeout: definition.timeout ?? DEFAULT_TIMEOUT,
     retrySchedule: definition.retrySchedule ?? RETRY_SCHEDULE,
@@ -29,7 +47,10 @@ export function effectiveDefinition(definition: StoredDefinition) {
   };
 }
 
-type Terms = Omit<Listener, 'number' | 'name' | 'revision' | 'lanes' | 'headers' | 'state' | 'secrets'>;
+type Terms = Omit<
+  Listener,
+  'number' | 'name' | 'revision' | 'lanes' | 'url' | 'headers' | 'state' | 'secrets'
+>;
 
 /** The same for the engine: times in milliseconds. */
 export function termsOf(definition: StoredDefinition): Terms {

@@ -4,7 +4,7 @@ import { type Action, AuditLog } from '../http/audit/audit-log.ts';
 import { Problem } from '../http/problems.ts';
 import { newSecret } from '../outbox/sending/signature.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
-import { DEFAULT_LANES } from './effective-definition.ts';
+import { DEFAULT_LANES, storedDefinition } from './effective-definition.ts';
 import type { ListenerState } from './listener.ts';
 import type { ListenerDefinition } from './listener-definition.ts';
 import { Listeners } from './listeners.ts';
@@ -45,10 +45,7 @@ export class ListenerChanges {
       if (row && !row.deleted_at)
         return { row: await this.replace(row, definition, by, tx), secret: undefined };
       const secret = newSecret();
-      const content = await this.content(name, definition, {
-        secrets: [{ secret }],
-        headers: definition.headers ?? {},
-      });
+      const content = await this.content(name, definition, [{ secret }]);
       const lanes = definition.lanes ?? DEFAULT_LANES;
       const created = row
         ? await this.store.bringBack(content, 'api', by, tx)
@@ -79,8 +76,8 @@ export class ListenerChanges {
         );
       const secret = newSecret();
       const secrets = rotated(content.secrets, secret, now);
-      const sealed = await this.seal(name, { ...content, secrets });
-      await this.store.replace({ name, definition: row.definition, sealed, secretFrom: 'service' }, by, tx);
+      const definition = { ...row.definition, headers: content.headers, url: content.url };
+      await this.store.replace(await this.content(name, definition, secrets), by, tx);
       await this.audit.record({ by, action: 'listener.rotate-secret', target: name }, tx);
       return { secret, oldSecretUntil: secrets[1]!.until! };
     });
@@ -125,16 +122,17 @@ export class ListenerChanges {
   ): Promise<ListenerRow> {
     refuseOfFile(row, 'change it there');
     const { secrets } = await this.open(row);
-    const content = await this.content(row.name, definition, { secrets, headers: definition.headers ?? {} });
-    return this.store.replace(content, by, tx);
+    return this.store.replace(await this.content(row.name, definition, secrets), by, tx);
   }
 
   private async content(
     name: string,
-    { headers: _, ...definition }: ListenerDefinition,
-    confidential: Confidential,
+    definition: ListenerDefinition,
+    secrets: Confidential['secrets'],
   ): Promise<ListenerContent> {
-    return { name, definition, sealed: await this.seal(name, confidential), secretFrom: 'service' };
+    const { url, headers = {} } = definition;
+    const sealed = await this.seal(name, { secrets, headers, url });
+    return { name, definition: storedDefinition(definition), sealed, secretFrom: 'service' };
   }
 
   private async seal(name: string, confidential: Confidential): Promise<string> {
@@ -151,7 +149,7 @@ export class ListenerChanges {
   }
 
   private async open(row: ListenerRow): Promise<Confidential> {
-    const opened = await this.box.open(row.name, row.sealed);
+    const opened = await this.box.open(row);
     if (opened.kind === 'opened') return opened.content;
     throw new Problem(
       'conflict',

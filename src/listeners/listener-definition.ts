@@ -76,7 +76,8 @@ export class ListenerDefinition {
 
   @ApiProperty({
     example: 'https://example.com/webhooks',
-    description: 'Public, unless EGRESS_ALLOW permits more.',
+    description:
+      'Public, unless EGRESS_ALLOW permits more. Kept encrypted; its path and query are shown to admins only.',
   })
   @Must(aText)
   url: string;

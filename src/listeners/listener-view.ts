@@ -1,15 +1,22 @@
-import { effectiveDefinition } from './effective-definition.ts';
+import { effectiveDefinition, shownOrigin } from './effective-definition.ts';
 import type { ListenerRow } from './listeners-store.ts';
 import type { Opened } from './secrets/confidential.ts';
 
 const HIDDEN = '(hidden)';
 
-/** A listener as the API shows it, defaults included; never its secrets, and its headers' values to admins only. */
+/**
+ * A listener as the API shows it, defaults included; never its secrets, and to admins only its headers' values and the path
+ * and query of its URL.
+ */
 export function listenerView(row: ListenerRow, opened: Opened, reader: { readonly isAdmin: boolean }) {
-  const { rateLimit, disableAfter, ...definition } = effectiveDefinition(row.definition);
-  const headers = opened.kind === 'opened' ? opened.content.headers : {};
+  const { rateLimit, disableAfter, mode, types, ...definition } = effectiveDefinition(row.definition);
+  const content = opened.kind === 'opened' ? opened.content : undefined;
+  const headers = content?.headers ?? {};
   return {
     name: row.name,
+    mode,
+    types,
+    url: (reader.isAdmin ? content?.url : undefined) ?? shownOrigin(row.definition),
     ...definition,
     lanes: row.lanes,
     rateLimit: rateLimit ?? null,

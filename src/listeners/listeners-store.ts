@@ -10,6 +10,7 @@ import {
   BRING_BACK_LISTENER,
   DELETE_LISTENER,
   DELETED_NUMBERS,
+  FORGET_URLS,
   INSERT_LANES,
   INSERT_LISTENER,
   LISTENER,
@@ -155,8 +156,17 @@ export class ListenersStore {
   }
 
   /** False: somebody else changed it. */
-  async reseal(row: ListenerRow, sealed: string, tx: Transaction): Promise<boolean> {
-    return (await tx.execute(RESEAL_LISTENER, [row.name, sealed, row.sealed])) > 0;
+  async reseal(
+    row: ListenerRow,
+    { sealed, definition }: Pick<ListenerContent, 'sealed' | 'definition'>,
+    tx: Transaction,
+  ): Promise<boolean> {
+    const values = [row.name, sealed, row.sealed, JSON.stringify(definition)];
+    return (await tx.execute(RESEAL_LISTENER, values)) > 0;
+  }
+
+  async forgetUrlsOfDeleted(): Promise<void> {
+    await this.database.execute(FORGET_URLS);
   }
 }
 

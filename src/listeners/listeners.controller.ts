@@ -133,7 +133,7 @@ export class ListenersController {
   @ApiOperation({ summary: 'Send a ping now, whatever the state; the answer is what came of it.' })
   async test(@Param('name') name: string, @Req() { caller }: FastifyRequest): Promise<PingOutcome> {
     const row = await this.store.existing(name);
-    const [opened, { now }] = await Promise.all([this.box.open(row.name, row.sealed), this.store.revision()]);
+    const [opened, { now }] = await Promise.all([this.box.open(row), this.store.revision()]);
     if (opened.kind === 'locked')
       throw new Problem('conflict', `Its secrets cannot be read: ${opened.reason}.`);
     // Before it is sent: whatever becomes of us, it is known who did.
@@ -157,7 +157,7 @@ export class ListenersController {
   }
 
   private async view(row: ListenerRow, { caller }: FastifyRequest) {
-    const opened = await this.box.open(row.name, row.sealed);
+    const opened = await this.box.open(row);
     return listenerView(row, opened, { isAdmin: permits(caller, 'admin') });
   }
 }

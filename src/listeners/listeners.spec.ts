@@ -86,7 +86,7 @@ describe('the listeners a replica knows', () => {
 });
 
 async function row(name: string, number: number): Promise<ListenerRow> {
-  const content = { secrets: [{ secret: 'whsec_x' }], headers: {} };
+  const content = { secrets: [{ secret: 'whsec_x' }], headers: {}, url: 'https://1.1.1.1/' };
   const at = new Date();
   return {
     ...{
@@ -94,7 +94,7 @@ async function row(name: string, number: number): Promise<ListenerRow> {
       number,
       revision: 1,
       lanes: 16,
-      definition: { types: [`${name}/*`], url: 'https://1.1.1.1/' },
+      definition: { types: [`${name}/*`], urlOrigin: 'https://1.1.1.1' },
     },
     ...{ sealed: await box.seal(name, content), secret_from: 'service', origin: 'api', deleted_at: null },
     ...{

@@ -71,6 +71,10 @@ export const SET_STATE = `
   UPDATE listener SET revision = ${NEXT_REVISION}, state = $2, state_reason = $3, state_since = now(), state_by = $4
   WHERE name = $1 AND deleted_at IS NULL AND state = ANY ($5::text[]) AND ($6::bigint IS NULL OR revision = $6)`;
 
-/** listener.reseal — unless somebody changed it meanwhile. $1 name, $2 sealed, $3 what it was */
+/** listener.reseal — unless somebody changed it meanwhile. $1 name, $2 sealed, $3 what it was, $4 definition */
 export const RESEAL_LISTENER = `
-  UPDATE listener SET revision = ${NEXT_REVISION}, sealed = $2 WHERE name = $1 AND sealed = $3`;
+  UPDATE listener SET revision = ${NEXT_REVISION}, sealed = $2, definition = $4 WHERE name = $1 AND sealed = $3`;
+
+/** listener.forgetUrls — of deleted ones, as the version before wrote them: whoever brings one back gives it another. */
+export const FORGET_URLS = `
+  UPDATE listener SET definition = definition - 'url' WHERE deleted_at IS NOT NULL AND definition ? 'url'`;

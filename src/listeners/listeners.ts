@@ -137,7 +137,7 @@ export class Listeners {
       const known = before.get(row.name);
       if (known?.sealed === row.sealed && known.opened.kind === 'opened')
         return { row, opened: known.opened };
-      const opened = await this.box.open(row.name, row.sealed);
+      const opened = await this.box.open(row);
       if (opened.kind === 'locked' && known?.sealed !== row.sealed) this.tellLocked(row, opened.reason);
       return { row, opened };
     };
@@ -177,11 +177,12 @@ function knownFrom(
 export function listenerOf(row: ListenerRow, opened: Opened, now: Date): Listener {
   const { number, name, revision, lanes } = row;
   const terms = { number, name, revision, lanes, ...termsOf(row.definition) };
-  if (opened.kind === 'locked') return { ...terms, state: 'disabled', headers: {}, secrets: [] };
-  const { headers, secrets } = opened.content;
+  if (opened.kind === 'locked') return { ...terms, state: 'disabled', url: '', headers: {}, secrets: [] };
+  const { url, headers, secrets } = opened.content;
   return {
     ...terms,
     state: row.state,
+    url,
     headers,
     secrets: signingNow(secrets, now).map(({ secret }) => secret),
   };

@@ -97,6 +97,8 @@ describe('an api key', () => {
       id,
       name: 'hashed',
       scopes: ['read'],
+      sources: null,
+      keys: null,
       createdAt: expect.any(String),
       createdBy: 'admin',
       revokedAt: null,

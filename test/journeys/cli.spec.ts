@@ -357,7 +357,9 @@ describe('sluice schedules', () => {
 
 describe('sluice doctor', () => {
   it('warns of an egress that is open to everything', async () => {
-    const { json } = await sluice(['doctor', '--offline', '--json'], { EGRESS_ALLOW: '10.0.0.0/8,::/0' });
+    const { json } = await sluice(['doctor', '--offline', '--json'], {
+      EGRESS_ALLOW: '10.0.0.0/8,::/0+wide+metadata',
+    });
     expect(JSON.stringify(json)).toContain('EGRESS_ALLOW allows everything');
   });
 

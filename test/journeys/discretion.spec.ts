@@ -1,19 +1,29 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Answer, type CallOptions, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { sendRaw } from '../support/raw-http.ts';
+import { type Answering, type Receiver, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
 /** Stands wherever something private or secret does; no line may contain it. */
 const CANARY = 'canary7f3a';
 const KEY = `sk_bird_${CANARY}${CANARY}`;
+const READ = 'sk_reader_0123456789';
 
 let database: TestDatabase;
 let replica: TestApp;
 
 beforeAll(async () => {
   database = await createDatabase();
-  replica = await startApp(database, { API_KEYS: `bird=admin:${KEY}`, LOG_LEVEL: 'trace' });
+  replica = await startApp(database, {
+    API_KEYS: `bird=admin:${KEY},reader=read:${READ}`,
+    LOG_LEVEL: 'trace',
+    EGRESS_ALLOW: '127.0.0.0/8',
+    DATA_DIRECTORY: mkdtempSync(join(tmpdir(), 'sluice-keys-')),
+  });
 });
 afterAll(async () => {
   await replica.close();
@@ -62,6 +72,94 @@ describe('the log of everything, at its most talkative', () => {
   it('has a stable event in every line', () => {
     const events = replica.lines.map((line) => JSON.parse(line).event);
     expect(events.filter((event) => !/^[a-z]+\.[a-z][a-z0-9-]*$/.test(event))).toEqual([]);
+  });
+});
+
+describe('path and query of a listener, which are often its secret', () => {
+  const SECRET = 'secret-of-a-path-91b7';
+  const PATH = `/hooks/${SECRET}?token=${SECRET}`;
+  let receiver: Receiver;
+  let messages: string[];
+
+  /** Repeats where it was posted to, as servers do. */
+  const echoing: Answering = ({ path }, response, count) =>
+    void response.writeHead(count % 2 ? 500 : 200).end(`Cannot POST ${path}`);
+
+  beforeAll(async () => {
+    receiver = await startReceiver(echoing);
+    const origin = new URL(receiver.url).origin;
+    const definition = { types: ['echo'], retrySchedule: ['10ms', '10ms'] };
+    const listeners = { echo: `${origin}${PATH}`, nobody: `http://127.0.0.1:9999${PATH}` };
+    for (const [name, url] of Object.entries(listeners))
+      expect((await put(name, { ...definition, url })).status).toBe(201);
+    messages = [];
+    for (let n = 0; n < 3; n++)
+      messages.push((await call('POST', '/v1/messages', { body: { type: 'echo', payload: n } })).body.id);
+    await until(async () => (await stories()).every((text) => !text.includes('"pending"')));
+  });
+  afterAll(() => receiver.close());
+
+  const put = (name: string, body: unknown) => call('PUT', `/v1/listeners/${name}`, { body });
+  const stories = async () =>
+    Promise.all(messages.map(async (id) => (await call('GET', `/v1/messages/${id}`, { key: READ })).text));
+
+  it('are where it is delivered to', () => {
+    expect(receiver.received.length).toBeGreaterThanOrEqual(3);
+    for (const { path } of receiver.received) expect(path).toBe(PATH);
+  });
+
+  it('are in no answer to a reader, though the receiver repeated them', async () => {
+    const told = await stories();
+    expect(told.join()).toContain('"excerpt":"Cannot POST …"');
+    for (const path of [
+      ...['listeners', 'listeners/echo', 'listeners/nobody', 'audit', 'holds', 'schedules', 'backlog'],
+      ...['messages', 'dead-letters', 'dead-letters/groups', 'listeners/echo/deliveries'],
+    ]) {
+      const answer = await call('GET', `/v1/${path}`, { key: READ });
+      expect([path, answer.status]).toEqual([path, 200]);
+      told.push(answer.text);
+    }
+    told.push((await call('GET', '/metrics')).text, (await call('GET', '/openapi.json')).text);
+    expect(told.filter((text) => text.includes(SECRET))).toEqual([]);
+    expect((await call('GET', '/v1/listeners/echo')).body.url).toContain(PATH);
+  });
+
+  it.each([
+    ['a name', `http://metadata.google.internal${PATH}`],
+    ['a metadata service', `http://169.254.169.254${PATH}`],
+    ['a file', `file://${PATH}`],
+    ['credentials', `https://u:${SECRET}@example.com${PATH}`],
+    ['no URL', `http://[${SECRET}${PATH}`],
+    ['a long one', `https://1.1.1.1${PATH}${'x'.repeat(2_048)}`],
+    ['a blocked port', `https://1.1.1.1:22${PATH}`],
+  ])('are not repeated when it is refused for %s', async (_what, url) => {
+    const answer = await put('bad', { types: ['a'], url });
+    expect(answer.status).toBe(422);
+    expect(answer.text).not.toContain(SECRET);
+  });
+
+  it('are in no line of the log, through pings, changes and endings', async () => {
+    for (const name of ['echo', 'nobody']) {
+      const pinged = await call('POST', `/v1/listeners/${name}/test`);
+      expect([pinged.status, pinged.text.includes(SECRET)]).toEqual([200, false]);
+      for (const action of ['pause', 'resume', 'rotate-secret'])
+        expect((await call('POST', `/v1/listeners/${name}/${action}`)).status).toBe(200);
+      expect((await call('DELETE', `/v1/listeners/${name}`)).status).toBe(204);
+    }
+    expect(replica.lines.join('')).toContain('"event":"outbox.');
+    for (const line of replica.lines) expect(line).not.toContain(SECRET);
+  });
+
+  it('are in no table', async () => {
+    const tables = await database.query<{ name: string }>(
+      `SELECT format('%I', relname) AS name FROM pg_class
+       WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`,
+    );
+    expect(tables.length).toBeGreaterThan(8);
+    for (const { name } of tables) {
+      const rows = await database.query<{ whole: string }>(`SELECT one::text AS whole FROM ${name} AS one`);
+      expect([name, rows.filter(({ whole }) => whole.includes(SECRET))]).toEqual([name, []]);
+    }
   });
 });
 

@@ -7,6 +7,7 @@ import { readListenersFile } from '../../src/listeners/file/read-listeners-file.
 import { Listeners } from '../../src/listeners/listeners.ts';
 import type { TestApp } from '../support/app.ts';
 import { replicasPerTest } from '../support/replicas-per-test.ts';
+import { sealedBefore } from '../support/sealed-before.ts';
 
 const FOLDER = mkdtempSync(join(tmpdir(), 'sluice-file-'));
 const FILE = join(FOLDER, 'listeners.yaml');
@@ -79,6 +80,28 @@ describe('LISTENERS_FILE', () => {
     expect(known(third, 'goes')?.number).toBe(row(before, 'goes')!.number);
     const fourth = await startWith('listeners: []\n');
     expect(names(fourth)).toEqual(['by-api']);
+  });
+
+  it('finds a listener that the version before wrote unchanged; another URL is a change, and told by name alone', async () => {
+    const first = await startWith(`listeners:\n${entry('kept')}`);
+    const { secrets } = known(first, 'kept')!;
+    const content = { secrets: secrets.map((secret) => ({ secret })), headers: {} };
+    await query(`UPDATE listener SET sealed = $1, definition = definition - 'urlOrigin' || $2`, [
+      sealedBefore('kept', content, KEY),
+      JSON.stringify({ url: 'https://1.1.1.1/kept' }),
+    ]);
+    const before = await rows();
+    const second = await startWith(`listeners:\n${entry('kept')}`);
+    expect(await rows()).toEqual(before);
+    expect(known(second, 'kept')!.url).toBe('https://1.1.1.1/kept');
+
+    const third = await startWith(`listeners:\n${entry('kept').replace('/kept\n', '/canary\n')}`);
+    expect(known(third, 'kept')).toMatchObject({ url: 'https://1.1.1.1/canary', secrets });
+    const { items } = (await third.call('GET', '/v1/audit?action=listener.*')).body;
+    expect(items[0].reason).toBe('changed: url');
+    const after = await rows();
+    await startWith(`listeners:\n${entry('kept').replace('/kept\n', '/canary\n')}`);
+    expect(await rows()).toEqual(after);
   });
 
   it('that is not set removes nothing', async () => {

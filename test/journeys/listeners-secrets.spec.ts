@@ -5,12 +5,15 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { Listeners } from '../../src/listeners/listeners.ts';
 import { ConfidentialBox } from '../../src/listeners/secrets/confidential.ts';
-import type { TestApp } from '../support/app.ts';
+import { Reseal } from '../../src/listeners/secrets/reseal.ts';
+import { READ_KEY, type TestApp } from '../support/app.ts';
 import { replicasPerTest } from '../support/replicas-per-test.ts';
+import { sealedBefore } from '../support/sealed-before.ts';
 import { until } from '../support/until.ts';
 
 const K1 = `k1=${randomBytes(32).toString('base64')}`;
 const K2 = `k2=${randomBytes(32).toString('base64')}`;
+const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 const BODY = { types: ['a'], url: 'https://1.1.1.1/hook', headers: { 'X-Token': 'canary-of-a-token' } };
 
 const { start, stop, query } = replicasPerTest({ ROLES: 'api', DATA_DIRECTORY: '/nowhere' });
@@ -40,7 +43,21 @@ describe('secrets in the database', () => {
       for (const form of [...forms, Buffer.from(secret).toString('base64url'), plain.toString('hex')])
         expect(whole).not.toContain(form.replace(/=+$/, ''));
     }
-    expect(whole).toContain('v1:k1:');
+    expect(whole).toContain('v2:k1:');
+  });
+
+  it('have the URL among them, but for its origin; the table takes none in the open beside a sealed one', async () => {
+    const replica = await start({ SECRETS_KEYS: K1 });
+    const url = 'https://1.1.1.1:8443/hooks/canary-of-a-path?token=canary-of-a-query';
+    await replica.call('PUT', '/v1/listeners/addressed', { body: { ...BODY, url } });
+    await replica.call('POST', '/v1/listeners/addressed/rotate-secret');
+    const [row] = await query<{ whole: string }>('SELECT listener::text AS whole FROM listener');
+    expect(row!.whole).not.toContain('canary');
+    expect(row!.whole).toContain('https://1.1.1.1:8443');
+    expect(known(replica, 'addressed')?.url).toBe(url);
+    await expect(
+      query(`UPDATE listener SET definition = definition || '{"url": "https://1.1.1.1/"}'`),
+    ).rejects.toThrow('listener_url_sealed');
   });
 
   it('are opened by nobody when they were copied to another row, or changed: nothing is sent, and it is told', async () => {
@@ -83,11 +100,92 @@ describe('secrets in the database', () => {
     const soon = new Date(Date.now() + 1_500).toISOString();
     const secrets = [{ secret: 'whsec_new' }, { secret: 'whsec_old', until: soon }];
     await query(`UPDATE listener SET revision = revision + 1, sealed = $1 WHERE name = 'expiring'`, [
-      await box.seal('expiring', { secrets, headers: {} }),
+      await box.seal('expiring', { secrets, headers: {}, url: BODY.url }),
     ]);
     await until(() => known(replica, 'expiring')?.secrets.length === 2, 2_000);
     await until(() => known(replica, 'expiring')?.secrets.length === 1, 4_000);
     expect(known(replica, 'expiring')?.secrets).toEqual(['whsec_new']);
+  });
+});
+
+describe('a listener of the version before, its URL in the open', () => {
+  const url = 'https://1.1.1.1/hooks/canary-of-a-path?token=canary';
+  const content = { secrets: [{ secret: SECRET }], headers: { 'X-Token': 'blue' } };
+  const make = async (name: string, masterKey = K1) => {
+    await query(
+      `INSERT INTO listener (revision, name, definition, types, lanes, sealed, secret_from, origin, state_by, created_by, updated_by)
+       VALUES ((SELECT COALESCE(max(revision), 0) + 1 FROM listener), $1, $2, '{a}', 16, $3, 'service', 'api', 'x', 'x', 'x')`,
+      [name, JSON.stringify({ types: ['a'], url }), sealedBefore(name, content, masterKey)],
+    );
+  };
+  const stored = async (name: string) =>
+    (
+      await query<{ sealed: string; whole: string }>(
+        'SELECT sealed, listener::text AS whole FROM listener WHERE name = $1',
+        [name],
+      )
+    )[0]!;
+
+  it('is known with it, and shown like any other', async () => {
+    await make('before');
+    const replica = await start({ SECRETS_KEYS: K1 });
+    expect(known(replica, 'before')).toMatchObject({ url, secrets: [SECRET], state: 'active' });
+    expect((await replica.call('GET', '/v1/listeners/before')).body.url).toBe(url);
+    const asReader = await replica.call('GET', '/v1/listeners/before', { key: READ_KEY });
+    expect(asReader.body.url).toBe('https://1.1.1.1/…');
+  });
+
+  it('is left to the version before while an upgrade may be under way, and sealed with its URL after it', async () => {
+    await make('before');
+    const replica = await start({ SECRETS_KEYS: K1 });
+    const reseal = replica.app.nest.get(Reseal);
+    await reseal.pass();
+    expect((await stored('before')).sealed).toMatch(/^v1:k1:/);
+
+    await reseal.pass(true);
+    const { sealed, whole } = await stored('before');
+    expect(sealed).toMatch(/^v2:k1:/);
+    expect(whole).not.toContain('canary');
+    await replica.app.nest.get(Listeners).refresh();
+    const now = known(replica, 'before');
+    expect(now).toMatchObject({ url, secrets: [SECRET], headers: content.headers, state: 'active' });
+    expect((await replica.call('GET', '/v1/listeners/before')).body).toMatchObject({ url, types: ['a'] });
+
+    const { revision } = replica.app.nest.get(Listeners).byNumber(now!.number)!;
+    await reseal.pass(true);
+    await replica.app.nest.get(Listeners).refresh();
+    expect(known(replica, 'before')!.revision).toBe(revision);
+  });
+
+  it('is sealed with its URL at once when it is changed', async () => {
+    await make('before');
+    const replica = await start({ SECRETS_KEYS: K1 });
+    expect((await replica.call('POST', '/v1/listeners/before/rotate-secret')).status).toBe(200);
+    expect((await stored('before')).sealed).toMatch(/^v2:/);
+    expect((await stored('before')).whole).not.toContain('canary');
+    expect(known(replica, 'before')).toMatchObject({ url, headers: content.headers });
+  });
+
+  it('whose key is missing keeps it, so that nothing is lost', async () => {
+    await make('before', K2);
+    const replica = await start({ SECRETS_KEYS: K1 });
+    await replica.app.nest.get(Reseal).pass(true);
+    expect((await stored('before')).whole).toContain('canary');
+    expect(known(replica, 'before')).toMatchObject({ state: 'disabled', url: '' });
+    const back = await start({ SECRETS_KEYS: `${K1},${K2}` });
+    await back.app.nest.get(Reseal).pass(true);
+    expect((await stored('before')).whole).not.toContain('canary');
+    expect(known(back, 'before')).toMatchObject({ state: 'active', url });
+  });
+
+  it('leaves no URL behind when it is deleted', async () => {
+    await make('before');
+    const replica = await start({ SECRETS_KEYS: K1 });
+    expect((await replica.call('DELETE', '/v1/listeners/before')).status).toBe(204);
+    await replica.app.nest.get(Reseal).pass();
+    expect((await stored('before')).whole).not.toContain('canary');
+    expect(await put(replica, 'before')).toMatch(/^whsec_/);
+    expect(known(replica, 'before')).toMatchObject({ url: BODY.url });
   });
 });
 

@@ -233,6 +233,25 @@ describe('a listener', () => {
     expect(asReader.body.headers).toEqual({ Authorization: '(hidden)' });
     expect((await get('credential')).body.headers).toEqual({ Authorization: 'Bearer canary-of-a-header' });
   });
+
+  it.each([
+    ['https://1.1.1.1/hooks/canary?token=canary', 'https://1.1.1.1/…'],
+    ['https://1.1.1.1:8443/canary', 'https://1.1.1.1:8443/…'],
+    ['http://[2606:4700::1111]/?canary', 'http://[2606:4700::1111]/…'],
+    ['https://HOOKS.not-yet.invalid:443/canary#canary', 'https://hooks.not-yet.invalid/…'],
+    ['https://1.1.1.1', 'https://1.1.1.1/…'],
+  ])('shows path and query of its URL to admins only: %s', async (url, shown) => {
+    expect((await put('addressed', { url })).body.url).toBe(url);
+    expect((await get('addressed')).body.url).toBe(url);
+    const [only, all] = await Promise.all([
+      one.call('GET', '/v1/listeners/addressed', { key: READ_KEY }),
+      one.call('GET', '/v1/listeners?limit=500', { key: READ_KEY }),
+    ]);
+    expect(only.body.url).toBe(shown);
+    expect(all.body.items.find(({ name }: { name: string }) => name === 'addressed').url).toBe(shown);
+    expect(only.text).not.toContain('canary');
+    expect(known(one, 'addressed')!.url).toBe(url);
+  });
 });
 
 describe('the state of a listener', () => {

@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net';
 /** What a receiver got. */
 export interface Received {
   readonly at: number;
+  /** With its query. */
+  readonly path: string;
   readonly headers: IncomingMessage['headers'];
   readonly text: string;
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
@@ -36,7 +38,7 @@ export async function startReceiver(answering: Answering = ok): Promise<Receiver
     request.on('data', (chunk) => chunks.push(chunk));
     request.on('end', () => {
       const text = Buffer.concat(chunks).toString();
-      const one = { at: Date.now(), headers: request.headers, text, body: parsed(text) };
+      const one = { at: Date.now(), path: request.url!, headers: request.headers, text, body: parsed(text) };
       received.push(one);
       receiver.answering(one, response, received.length);
     });

@@ -70,7 +70,12 @@ describe('the doctor, about settings', () => {
   it.each([
     [{ RETENTION_WAITING: '29d' }, 'RETENTION_WAITING is below another retention'],
     [{ RETENTION_TYPES: 'urn:*=100d' }, 'RETENTION_WAITING is below another retention'],
-    [{ EGRESS_ALLOW: '0.0.0.0/0' }, 'EGRESS_ALLOW allows everything'],
+    [{ EGRESS_ALLOW: '0.0.0.0/0+wide+metadata' }, 'EGRESS_ALLOW allows everything'],
+    [
+      { API_KEYS: 'a=produce[key=a]:sk_a_12345678,b=produce:sk_b_12345678', HOST: '127.0.0.1' },
+      'API_KEYS binds some producers, but not b',
+    ],
+    [{ EGRESS_ALLOW: '169.254.0.0/16+metadata' }, 'EGRESS_ALLOW contains a metadata address'],
   ])('warns of %j', (environment, found) => {
     expect(checkSettings(environment)).toEqual([
       { check: 'settings', verdict: 'warning', found, next: expect.any(String) },

@@ -1,3 +1,5 @@
+import { metadataIn } from '../../config/egress-allow-variable.ts';
+import { isBound } from '../../config/key-binding.ts';
 import { isLoopback, loadSettings, type Settings, SettingsError } from '../../config/settings.ts';
 import { type Finding, fault, ok, warning } from './finding.ts';
 
@@ -36,6 +38,17 @@ function unwiseOf(settings: Settings): readonly Finding[] {
     warn(
       'EGRESS_ALLOW allows everything',
       'a listener could be pointed at the metadata service: name the ranges of your receivers',
+    );
+  else if (settings.egressAllow.some((range) => metadataIn(range) !== undefined))
+    warn(
+      'EGRESS_ALLOW contains a metadata address',
+      'a listener could be pointed at where the cloud hands out credentials: name narrower ranges',
+    );
+  const unbound = settings.apiKeys.filter((key) => key.scopes.includes('produce') && !isBound(key));
+  if (unbound.length > 0 && settings.apiKeys.some(isBound))
+    warn(
+      `API_KEYS binds some producers, but not ${unbound.map(({ name }) => name).join(', ')}`,
+      'those can still post for the sources and keys of the others: bind them, too',
     );
   const { retentionWaiting, retentionFinished, retentionDead, retentionExpired, retentionSuperseded } =
     settings;

@@ -1,11 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { Scope } from '../../config/api-keys-variable.ts';
+import type { Binding } from '../../config/key-binding.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../audit/audit-log.ts';
 import { ALL_KEYS, INSERT_KEY, LIVE_KEYS, REVOKE_KEY } from './api-key.sql.ts';
 
-export interface LiveKey {
+export interface LiveKey extends Binding {
   readonly id: string;
   readonly name: string;
   readonly scopes: readonly Scope[];
@@ -16,6 +17,9 @@ export interface KeyRecord {
   readonly id: string;
   readonly name: string;
   readonly scopes: readonly Scope[];
+  /** Null: any. */
+  readonly sources: readonly string[] | null;
+  readonly keys: readonly string[] | null;
   readonly createdAt: Date;
   readonly createdBy: string;
   readonly revokedAt: Date | null;
@@ -33,9 +37,18 @@ export class ApiKeyStore {
       id: string;
       name: string;
       scopes: Scope[];
+      sources: string[] | null;
+      keys: string[] | null;
       secret_hash: Buffer;
     }>(LIVE_KEYS);
-    return rows.map(({ id, name, scopes, secret_hash }) => ({ id, name, scopes, hash: secret_hash }));
+    return rows.map(({ id, name, scopes, sources, keys, secret_hash }) => ({
+      id,
+      name,
+      scopes,
+      sources: sources ?? undefined,
+      keys: keys ?? undefined,
+      hash: secret_hash,
+    }));
   }
 
   async list(afterId: string | undefined, limit: number): Promise<KeyRecord[]> {
@@ -43,6 +56,8 @@ export class ApiKeyStore {
       id: string;
       name: string;
       scopes: Scope[];
+      sources: string[] | null;
+      keys: string[] | null;
       created_at: Date;
       created_by: string;
       revoked_at: Date | null;
@@ -57,10 +72,11 @@ export class ApiKeyStore {
 
   /** Undefined when a live key has the name. */
   async insert(key: LiveKey, createdBy: string): Promise<Date | undefined> {
-    const values = [key.id, key.name, key.scopes, key.hash, createdBy];
+    const { id, name, scopes, hash, sources = null, keys = null } = key;
+    const values = [id, name, scopes, hash, createdBy, sources, keys];
     return this.database.transaction(async (tx) => {
       const [row] = await tx.query<{ created_at: Date }>(INSERT_KEY, values);
-      const target = `${key.name} (${key.id}): ${key.scopes.join(', ')}`;
+      const target = `${name} (${id}): ${[scopes.join(', '), ...bindingWords(key)].join('; ')}`;
       if (row) await this.audit.record({ by: createdBy, action: 'api-key.create', target }, tx);
       return row?.created_at;
     });
@@ -76,4 +92,11 @@ export class ApiKeyStore {
       await this.audit.record({ by, action: 'api-key.revoke', target: `${row.name} (${id})` }, tx);
     return row !== undefined;
   }
+}
+
+function bindingWords({ sources, keys }: Binding): string[] {
+  return [
+    ...(sources ? [`sources ${sources.join(', ')}`] : []),
+    ...(keys ? [`keys ${keys.join(', ')}`] : []),
+  ];
 }

@@ -1,11 +1,12 @@
-export const LIVE_KEYS = `SELECT id, name, scopes, secret_hash FROM api_key WHERE revoked_at IS NULL`;
+export const LIVE_KEYS = `SELECT id, name, scopes, sources, keys, secret_hash FROM api_key WHERE revoked_at IS NULL`;
 
 export const ALL_KEYS = `
-  SELECT id, name, scopes, created_at, created_by, revoked_at FROM api_key
+  SELECT id, name, scopes, sources, keys, created_at, created_by, revoked_at FROM api_key
   WHERE $1::text IS NULL OR id > $1 ORDER BY id LIMIT $2`;
 
 export const INSERT_KEY = `
-  INSERT INTO api_key (id, name, scopes, secret_hash, created_by) VALUES ($1, $2, $3, $4, $5)
+  INSERT INTO api_key (id, name, scopes, secret_hash, created_by, sources, keys)
+  VALUES ($1, $2, $3, $4, $5, $6, $7)
   ON CONFLICT (name) WHERE revoked_at IS NULL DO NOTHING RETURNING created_at`;
 
 /** Revoking twice keeps the first time. */

@@ -1,4 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { type Binding, isBound } from '../../config/key-binding.ts';
 
 /** sk_<id>_<secret>: the id finds the key, the secret proves it; only a hash of the secret is kept. */
 export interface TokenParts {
@@ -17,11 +18,15 @@ export function newToken(): TokenParts & { token: string } {
   return { id, secret, token: `sk_${id}_${secret}` };
 }
 
-/** Plain SHA-256: the secret has 192 random bits, there is nothing to stretch. */
-export function hashOf(secret: string): Buffer {
-  return hash('sha256', secret, 'buffer');
+/**
+ * Plain SHA-256: the secret has 192 random bits, there is nothing to stretch. What a key is bound to is part of it: a version
+ * of the service that knows no bindings refuses the key, instead of letting it do everything.
+ */
+export function hashOf(secret: string, binding: Binding): Buffer {
+  const { sources = null, keys = null } = binding;
+  return hash('sha256', isBound(binding) ? JSON.stringify([secret, sources, keys]) : secret, 'buffer');
 }
 
-export function proves(secret: string, known: Buffer): boolean {
-  return timingSafeEqual(hashOf(secret), known);
+export function proves(secret: string, known: Binding & { readonly hash: Buffer }): boolean {
+  return timingSafeEqual(hashOf(secret, known), known.hash);
 }

@@ -1,11 +1,13 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query, Req } from '@nestjs/common';
-import { ApiOperation, ApiProperty, ApiTags } from '@nestjs/swagger';
-import { ArrayNotEmpty, ArrayUnique, IsIn, Matches } from 'class-validator';
+import { ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
+import { ArrayMaxSize, ArrayNotEmpty, ArrayUnique, IsArray, IsIn, Matches } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import { SCOPES, type Scope } from '../../config/api-keys-variable.ts';
+import { type BoundField, MAX_PREFIXES, prefixFault, scopesFault } from '../../config/key-binding.ts';
 import { Allow } from '../access.ts';
+import { Nullable } from '../optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../pages.ts';
-import { Problem } from '../problems.ts';
+import { faultyFields, Problem } from '../problems.ts';
 import { validBody } from '../valid-body.ts';
 import { ApiKeyStore } from './api-key-store.ts';
 import { ApiKeys } from './api-keys.ts';
@@ -23,6 +25,32 @@ export class NewApiKey {
   @ArrayUnique()
   @IsIn(SCOPES, { each: true })
   scopes: Scope[];
+
+  @ApiPropertyOptional({
+    type: [String],
+    nullable: true,
+    example: ['urn:shop/'],
+    description: `Prefixes of the sources it may post CloudEvents for, at most ${MAX_PREFIXES}; others are a 403. Its own source is allowed in any case. Absent or null: any.`,
+  })
+  @Nullable()
+  @IsArray()
+  @ArrayNotEmpty()
+  @ArrayMaxSize(MAX_PREFIXES)
+  @ArrayUnique()
+  sources?: string[];
+
+  @ApiPropertyOptional({
+    type: [String],
+    nullable: true,
+    example: ['shop-'],
+    description: `Prefixes of the keys it may post messages of, at most ${MAX_PREFIXES}; others are a 403. Of a message without a key the id counts. Absent or null: any.`,
+  })
+  @Nullable()
+  @IsArray()
+  @ArrayNotEmpty()
+  @ArrayMaxSize(MAX_PREFIXES)
+  @ArrayUnique()
+  keys?: string[];
 }
 
 @ApiTags('api keys')
@@ -37,7 +65,8 @@ export class ApiKeysController {
   @Allow('admin')
   @ApiOperation({ summary: 'Make a key. The answer shows it once; only a hash is kept.' })
   async create(@Body(validBody(NewApiKey)) body: NewApiKey, @Req() request: FastifyRequest) {
-    const created = await this.keys.create(body.name, body.scopes, request.caller);
+    refuseBadBinding(body);
+    const created = await this.keys.create(body.name, body.scopes, body, request.caller);
     if (!created)
       throw new Problem(
         'conflict',
@@ -69,4 +98,16 @@ export class ApiKeysController {
     if (!(await this.keys.revoke(id, request.caller)))
       throw new Problem('not-found', 'No stored key has this id.');
   }
+}
+
+function refuseBadBinding(body: NewApiKey): void {
+  const faults = (['sources', 'keys'] satisfies BoundField[]).flatMap((field) =>
+    (body[field] ?? []).flatMap((prefix, index) => {
+      const detail = prefixFault(field, prefix);
+      return detail === undefined ? [] : [{ pointer: `/${field}/${index}`, detail }];
+    }),
+  );
+  const ofScopes = scopesFault(body.scopes, body);
+  if (ofScopes) faults.push({ pointer: '/scopes', detail: ofScopes });
+  if (faults.length) throw faultyFields(faults);
 }

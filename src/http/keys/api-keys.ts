@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { Loops } from '../../clock/loops.ts';
 import type { Scope } from '../../config/api-keys-variable.ts';
+import type { Binding } from '../../config/key-binding.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Caller } from '../access.ts';
 import type { Gatekeeper } from '../server.ts';
@@ -28,9 +29,9 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
     loops: Loops,
   ) {
     this.configured = new Map(
-      settings.apiKeys.map(({ name, scopes, key }) => {
+      settings.apiKeys.map(({ name, scopes, key, sources, keys }) => {
         const { id, secret } = tokenParts(key)!;
-        return [id, { id, name, scopes, hash: hashOf(secret) }];
+        return [id, { id, name, scopes, sources, keys, hash: hashOf(secret, { sources, keys }) }];
       }),
     );
     this.everybody = this.configured.size ? undefined : { name: 'open', scopes: ['admin'] };
@@ -49,17 +50,18 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
     if (!parts) return undefined;
     if (!this.find(parts.id)) await this.lookAgain();
     const key = this.find(parts.id);
-    return key && proves(parts.secret, key.hash) ? key : undefined;
+    return key && proves(parts.secret, key) ? key : undefined;
   }
 
   /** The token is in the answer and nowhere else. Undefined when the name is taken. */
-  async create(name: string, scopes: readonly Scope[], by: Caller) {
+  async create(name: string, scopes: readonly Scope[], { sources, keys }: Binding, by: Caller) {
     if ([...this.configured.values()].some((key) => key.name === name)) return undefined;
     const { id, secret, token } = newToken();
-    const createdAt = await this.store.insert({ id, name, scopes, hash: hashOf(secret) }, by.name);
+    const hash = hashOf(secret, { sources, keys });
+    const createdAt = await this.store.insert({ id, name, scopes, sources, keys, hash }, by.name);
     if (!createdAt) return undefined;
     await this.refresh();
-    return { id, name, scopes, createdAt, key: token };
+    return { id, name, scopes, sources: sources ?? null, keys: keys ?? null, createdAt, key: token };
   }
 
   async revoke(id: string, by: Caller): Promise<boolean> {

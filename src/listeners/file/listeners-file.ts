@@ -6,7 +6,7 @@ import { AuditLog } from '../../http/audit/audit-log.ts';
 import { EgressGuard } from '../../outbox/sending/egress-guard.ts';
 import { newSecret } from '../../outbox/sending/signature.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import { DEFAULT_LANES } from '../effective-definition.ts';
+import { DEFAULT_LANES, storedDefinition } from '../effective-definition.ts';
 import { type ListenerContent, type ListenerRow, ListenersStore } from '../listeners-store.ts';
 import { type Confidential, ConfidentialBox, type Opened } from '../secrets/confidential.ts';
 import { NoMasterKey } from '../secrets/master-keys.ts';
@@ -92,6 +92,7 @@ export class ListenersFile {
     const content = await this.content(entry, {
       secrets: [{ secret: entry.secret ?? newSecret() }],
       headers: definition.headers ?? {},
+      url: definition.url,
     });
     if (row) await this.store.bringBack(content, 'file', BY, tx);
     else await this.store.insert(content, { lanes, origin: 'file', by: BY }, tx);
@@ -107,13 +108,14 @@ export class ListenersFile {
     changes: Changes,
     tx: Transaction,
   ): Promise<string | undefined> {
-    const opened = await this.box.open(row.name, row.sealed);
+    const opened = await this.box.open(row);
     if (opened.kind === 'locked' && entry.secret === undefined)
       return `has secrets that cannot be read (${opened.reason}); put that key back into SECRETS_KEYS, or give it a secret here`;
     const before = opened.kind === 'opened' ? opened.content.secrets : [];
     const isNew = entry.secret !== undefined && entry.secret !== before[0]?.secret;
     const secrets = isNew ? rotated(before, entry.secret!, now) : before;
-    const confidential = { secrets, headers: entry.definition.headers ?? {} };
+    const { headers = {}, url } = entry.definition;
+    const confidential = { secrets, headers, url };
     const content = await this.content(entry, confidential);
     const changed = changedFields(row, opened, content, confidential);
     if (changed.length === 0) return undefined;
@@ -125,12 +127,11 @@ export class ListenersFile {
   }
 
   private async content(entry: ListenerEntry, confidential: Confidential): Promise<ListenerContent> {
-    const { headers: _, ...definition } = entry.definition;
     try {
       const sealed = await this.box.seal(entry.name, confidential);
       return {
         name: entry.name,
-        definition,
+        definition: storedDefinition(entry.definition),
         sealed,
         secretFrom: entry.secret === undefined ? 'service' : 'file',
       };
@@ -140,16 +141,22 @@ export class ListenersFile {
   }
 }
 
-/** Their names alone: values may be credentials. */
+/** Their names alone: values may be credentials. What the box holds is compared opened: sealed, it never looks the same. */
 function changedFields(
   row: ListenerRow,
   opened: Opened,
   content: ListenerContent,
-  { secrets, headers }: Confidential,
+  { secrets, headers, url }: Confidential,
 ): string[] {
   const before = opened.kind === 'opened' ? opened.content : undefined;
-  const old = { ...row.definition, headers: before?.headers, secret: [row.secret_from, before?.secrets] };
-  const now = { ...content.definition, headers, secret: [content.secretFrom, secrets] };
+  const old = {
+    ...{ ...row.definition, urlOrigin: undefined, url: before?.url, headers: before?.headers },
+    secret: [row.secret_from, before?.secrets],
+  };
+  const now = {
+    ...{ ...content.definition, urlOrigin: undefined, url, headers },
+    secret: [content.secretFrom, secrets],
+  };
   const fields = Object.keys({ ...old, ...now }) as (keyof typeof now)[];
   return fields.filter((field) => !isDeepStrictEqual(old[field], now[field])).sort();
 }

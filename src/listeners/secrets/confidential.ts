@@ -1,12 +1,22 @@
 import { Injectable } from '@nestjs/common';
 import { MasterKeys, NoMasterKey } from './master-keys.ts';
-import { keyIdOf, open, seal } from './sealed-box.ts';
+import { isOldForm, keyIdOf, open, seal } from './sealed-box.ts';
 
-/** What of a listener nobody reads in the database: the secrets that sign, and headers, whose values may be credentials. */
+/** What of a listener nobody reads in the database: the secrets that sign, and what may hold credentials of its receiver. */
 export interface Confidential {
   /** The current one first; the others still sign, each until its time. */
   readonly secrets: readonly SigningSecret[];
   readonly headers: Readonly<Record<string, string>>;
+  /** Path and query are often all that keeps others from posting there. */
+  readonly url: string;
+}
+
+/** The part of a listener's row that a box is opened with. */
+export interface SealedRow {
+  readonly name: string;
+  readonly sealed: string;
+  /** The version before kept the URL here, in the open. */
+  readonly definition: { readonly url?: string | undefined };
 }
 
 export interface SigningSecret {
@@ -29,7 +39,7 @@ export class ConfidentialBox {
     return seal(JSON.stringify(content), boundTo(name), await this.keys.sealing());
   }
 
-  async open(name: string, sealed: string): Promise<Opened> {
+  async open({ name, sealed, definition }: SealedRow): Promise<Opened> {
     const id = keyIdOf(sealed);
     if (id === undefined) return locked('it was changed');
     const key = await this.keys.find(id).catch(ifNoMasterKey);
@@ -37,12 +47,13 @@ export class ConfidentialBox {
     if (!key) return locked(`key ${id} is not in SECRETS_KEYS`);
     const opening = open(sealed, boundTo(name), key);
     if ('refused' in opening) return locked(opening.refused);
-    return { kind: 'opened', content: JSON.parse(opening.text) as Confidential };
+    const content = JSON.parse(opening.text) as Confidential;
+    return { kind: 'opened', content: { ...content, url: content.url ?? definition.url } };
   }
 
-  /** Sealed with a key that is not the first one any more. */
+  /** Sealed with a key that is not the first one any more, or by the version before. */
   async isOutdated(sealed: string): Promise<boolean> {
-    return keyIdOf(sealed) !== (await this.keys.sealing()).id;
+    return isOldForm(sealed) || keyIdOf(sealed) !== (await this.keys.sealing()).id;
   }
 }
 

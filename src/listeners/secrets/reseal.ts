@@ -2,16 +2,25 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
+import { storedDefinition } from '../effective-definition.ts';
 import { type ListenerRow, ListenersStore } from '../listeners-store.ts';
 import { ConfidentialBox } from './confidential.ts';
+import { isOldForm } from './sealed-box.ts';
 import { signingNow } from './signing-secrets.ts';
 
 /** Seldom: while a rotation is rolled out, replicas disagree about the first key and undo each other's work. */
 const PAUSE_MS = 60_000;
+/** The version before cannot read what this one seals: its replicas may be delivering until an upgrade is through. */
+const UPGRADE_MS = 10 * 60_000;
 
-/** Seals anew, with the first master key, what another one sealed: so that this one can be taken out of SECRETS_KEYS. */
+/**
+ * Seals again, with the first master key, what another one sealed, so that this one can be taken out of SECRETS_KEYS; and
+ * what the version before sealed, whose URL is in the open.
+ */
 @Injectable()
 export class Reseal {
+  private readonly startedAtMs = performance.now();
+
   constructor(
     @Inject(LOG) private readonly log: Log,
     private readonly store: ListenersStore,
@@ -21,10 +30,12 @@ export class Reseal {
     loops.run('upkeep', 'listener-secrets', PAUSE_MS, () => this.pass());
   }
 
-  private async pass(): Promise<Next> {
+  async pass(upgraded = performance.now() - this.startedAtMs >= UPGRADE_MS): Promise<Next> {
     const { now } = await this.store.revision();
+    const due = (await this.store.live()).filter(({ sealed }) => upgraded || !isOldForm(sealed));
     let listeners = 0;
-    for (const row of await this.store.live()) if (await this.reseal(row, now)) listeners += 1;
+    for (const row of due) if (await this.reseal(row, now)) listeners += 1;
+    await this.store.forgetUrlsOfDeleted();
     if (listeners > 0)
       this.log.info({ event: 'secrets.sealed-anew', listeners }, 'sealed with the first key of SECRETS_KEYS');
     return 'idle';
@@ -32,10 +43,11 @@ export class Reseal {
 
   private async reseal(row: ListenerRow, now: Date): Promise<boolean> {
     if (!(await this.box.isOutdated(row.sealed))) return false;
-    const opened = await this.box.open(row.name, row.sealed);
+    const opened = await this.box.open(row);
     if (opened.kind === 'locked') return false;
-    const { secrets, headers } = opened.content;
-    const sealed = await this.box.seal(row.name, { secrets: signingNow(secrets, now), headers });
-    return this.store.change((tx) => this.store.reseal(row, sealed, tx));
+    const { secrets, headers, url } = opened.content;
+    const sealed = await this.box.seal(row.name, { secrets: signingNow(secrets, now), headers, url });
+    const definition = storedDefinition({ ...row.definition, url });
+    return this.store.change((tx) => this.store.reseal(row, { sealed, definition }, tx));
   }
 }

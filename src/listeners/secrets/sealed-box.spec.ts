@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileS
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { sealedBefore } from '../../../test/support/sealed-before.ts';
 import { loadSettings } from '../../config/settings.ts';
 import { createLog } from '../../telemetry/logger.ts';
 import { ConfidentialBox } from './confidential.ts';
@@ -31,7 +32,7 @@ describe('a sealed box', () => {
   it('does not open with another key, nor under the id of another one', () => {
     const sealed = seal(TEXT, 'listener a', KEY);
     expect(open(sealed, 'listener a', { ...KEY, bytes: randomBytes(32) })).toHaveProperty('refused');
-    const renamed = sealed.replace('v1:k1:', 'v1:k2:');
+    const renamed = sealed.replace('v2:k1:', 'v2:k2:');
     expect(open(renamed, 'listener a', { ...KEY, id: 'k2' })).toHaveProperty('refused');
   });
 
@@ -41,16 +42,17 @@ describe('a sealed box', () => {
     for (let at = 0; at < bytes.length; at++) {
       const changed = Buffer.from(bytes);
       changed[at]! ^= 1;
-      const box = `v1:k1:${changed.toString('base64url')}`;
+      const box = `v2:k1:${changed.toString('base64url')}`;
       expect([at, 'refused' in open(box, 'listener a', KEY)]).toEqual([at, true]);
-      const cut = `v1:k1:${bytes.subarray(0, at).toString('base64url')}`;
+      const cut = `v2:k1:${bytes.subarray(0, at).toString('base64url')}`;
       expect([at, 'refused' in open(cut, 'listener a', KEY)]).toEqual([at, true]);
     }
   });
 });
 
 describe('a master key', () => {
-  const content = { secrets: [{ secret: 'whsec_x' }], headers: { a: 'b' } };
+  const content = { secrets: [{ secret: 'whsec_x' }], headers: { a: 'b' }, url: 'https://a.example/b' };
+  const row = (sealed: string, url?: string) => ({ name: 'a', sealed, definition: { url } });
 
   it('is made once, whoever asks first, and only its owner can read it', async () => {
     const folder = join(mkdtempSync(join(tmpdir(), 'keys-')), 'data');
@@ -91,10 +93,33 @@ describe('a master key', () => {
     const during = new ConfidentialBox(keys({ SECRETS_KEYS: `${k2},${k1}` }));
     const after = new ConfidentialBox(keys({ SECRETS_KEYS: k2 }));
     const old = await before.seal('a', content);
-    expect(await during.open('a', old)).toEqual({ kind: 'opened', content });
+    expect(await during.open(row(old))).toEqual({ kind: 'opened', content });
     expect([await before.isOutdated(old), await during.isOutdated(old)]).toEqual([false, true]);
-    expect(await after.open('a', old)).toEqual({ kind: 'locked', reason: 'key k1 is not in SECRETS_KEYS' });
-    expect(await after.open('a', await during.seal('a', content))).toEqual({ kind: 'opened', content });
+    expect(await after.open(row(old))).toEqual({ kind: 'locked', reason: 'key k1 is not in SECRETS_KEYS' });
+    expect(await after.open(row(await during.seal('a', content)))).toEqual({ kind: 'opened', content });
+  });
+});
+
+describe('a box of the version before', () => {
+  const { url, ...before } = { secrets: [{ secret: 'whsec_x' }], headers: {}, url: 'https://a.example/b' };
+
+  it('is opened, with the URL that stands beside it, and is outdated', async () => {
+    const k1 = entry('k1');
+    const box = new ConfidentialBox(keys({ SECRETS_KEYS: k1 }));
+    const sealed = sealedBefore('a', before, k1);
+    const row = { name: 'a', sealed, definition: { url } };
+    expect(await box.open(row)).toEqual({ kind: 'opened', content: { ...before, url } });
+    expect(await box.isOutdated(sealed)).toBe(true);
+  });
+
+  it('does not open as one of this version, nor the other way round', async () => {
+    const k1 = entry('k1');
+    const box = new ConfidentialBox(keys({ SECRETS_KEYS: k1 }));
+    const [old, now] = [sealedBefore('a', before, k1), await box.seal('a', { ...before, url })];
+    for (const sealed of [old.replace('v1:', 'v2:'), now.replace('v2:', 'v1:')])
+      expect((await box.open({ name: 'a', sealed, definition: { url: 'https://evil.example/' } })).kind).toBe(
+        'locked',
+      );
   });
 });
 

@@ -11,32 +11,40 @@ export type Opening = { readonly text: string } | { readonly refused: string };
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const FORM = /^v1:([A-Za-z0-9][\w-]{0,31}):([\w-]+)$/;
+/** What is sealed now. The version before knows 1 alone, and leaves a listener whose box it cannot read to others. */
+const VERSION = 2;
+const FORM = /^v([12]):([A-Za-z0-9][\w-]{0,31}):([\w-]+)$/;
 
 /**
- * AES-256-GCM, written as `v1:<key id>:<nonce, ciphertext and tag in base64url>`. `bound` names the row it is for and is
+ * AES-256-GCM, written as `v2:<key id>:<nonce, ciphertext and tag in base64url>`. `bound` names the row it is for and is
  * authenticated with it: a box that was copied to another row does not open.
  */
 export function seal(text: string, bound: string, key: MasterKey): string {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key.bytes, nonce, { authTagLength: TAG_BYTES });
-  cipher.setAAD(additional(key.id, bound));
+  cipher.setAAD(additional(VERSION, key.id, bound));
   const bytes = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
-  return `v1:${key.id}:${bytes.toString('base64url')}`;
+  return `v${VERSION}:${key.id}:${bytes.toString('base64url')}`;
 }
 
 /** The id of the key that a box was sealed with. */
 export function keyIdOf(sealed: string): string | undefined {
-  return FORM.exec(sealed)?.[1];
+  return FORM.exec(sealed)?.[2];
+}
+
+/** Sealed by the version before. */
+export function isOldForm(sealed: string): boolean {
+  return sealed.startsWith('v1:');
 }
 
 export function open(sealed: string, bound: string, key: MasterKey): Opening {
-  const bytes = Buffer.from(FORM.exec(sealed)?.[2] ?? '', 'base64url');
+  const [, version, , text = ''] = FORM.exec(sealed) ?? [];
+  const bytes = Buffer.from(text, 'base64url');
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return { refused: 'it is not complete' };
   const decipher = createDecipheriv(CIPHER, key.bytes, bytes.subarray(0, NONCE_BYTES), {
     authTagLength: TAG_BYTES,
   });
-  decipher.setAAD(additional(key.id, bound));
+  decipher.setAAD(additional(Number(version), key.id, bound));
   decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
   try {
     const inner = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES));
@@ -46,6 +54,6 @@ export function open(sealed: string, bound: string, key: MasterKey): Opening {
   }
 }
 
-function additional(keyId: string, bound: string): Buffer {
-  return Buffer.from(JSON.stringify(['v1', keyId, bound]));
+function additional(version: number, keyId: string, bound: string): Buffer {
+  return Buffer.from(JSON.stringify([`v${version}`, keyId, bound]));
 }

@@ -1,8 +1,9 @@
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { BlockList, type LookupFunction } from 'node:net';
-import type { AddressRange } from '../../config/egress-allow-variable.ts';
+import type { AddressRange } from '../../config/address-range.ts';
 import { BLOCKED_PORTS } from './blocked-ports.ts';
 import { HostLookup, type ResolveHost } from './host-lookup.ts';
+import { namedAddresses } from './local-names.ts';
 import { closedKindOf, familyOf } from './public-addresses.ts';
 
 export type Verdict =
@@ -76,10 +77,23 @@ export class EgressGuard {
     return reason === undefined ? ALLOWED : refused(reason);
   }
 
-  /** Why a connection to this host and port must not even be tried. A name is judged later, by its addresses. */
+  /**
+   * Why a connection to this host and port must not even be tried. A name is judged later, by its addresses; but what
+   * means this machine or a metadata service everywhere is refused also where no resolver knows it at the moment.
+   */
   refusalOfTarget(host: string, port: number): string | undefined {
     if (this.refusedPorts.has(port)) return `port ${port} is not for webhooks`;
-    return familyOf(host) === undefined ? undefined : this.refusalOfAddress(host);
+    return familyOf(host) === undefined ? this.refusalOfName(host) : this.refusalOfAddress(host);
+  }
+
+  private refusalOfName(host: string): string | undefined {
+    const named = namedAddresses(host);
+    if (
+      named === undefined ||
+      named.addresses.some((address) => this.refusalOfAddress(address) === undefined)
+    )
+      return undefined;
+    return `${host} is the name of an address that is not public (${named.kind})`;
   }
 
   refusalOfAddress(address: string): string | undefined {

@@ -6,6 +6,7 @@ import type { Answer } from './answer.ts';
 import { EgressGuard } from './egress-guard.ts';
 import { Exchange, STOPPED } from './exchange.ts';
 import { guardedConnector } from './guarded-connector.ts';
+import { withoutEcho } from './url-echo.ts';
 import { traceparentOf, type WebhookRequest } from './webhook-request.ts';
 
 export interface SendOptions {
@@ -51,7 +52,8 @@ export class WebhookSender {
   /** Never throws: what can go wrong is an answer too. Redirects are answers like any other. */
   send(request: WebhookRequest, { timeoutMs, signal }: SendOptions): Promise<Answer> {
     return new Promise((resolve) => {
-      const exchange = new Exchange(resolve, timeoutMs, signal && this.togetherWith(signal));
+      const settle = (answer: Answer) => resolve(withoutEcho(answer, request.url));
+      const exchange = new Exchange(settle, timeoutMs, signal && this.togetherWith(signal));
       if (this.closed || signal?.aborted) return exchange.fail(STOPPED);
       const route = this.routeTo(request, timeoutMs);
       if (typeof route === 'string') return exchange.fail({ fault: 'egress', detail: route });
