@@ -1,71 +1,49 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { Controller, Get, Header, Param, Res } from '@nestjs/common';
+import { Controller, Get, type OnModuleInit, Param, Req, Res } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
-import type { FastifyReply } from 'fastify';
-import { Allow } from './access.ts';
-import { OpenApi } from './openapi.ts';
-import { Problem } from './problems.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Allow } from '../access.ts';
+import { OpenApi } from '../openapi.ts';
+import { Problem } from '../problems.ts';
+import type { ApiDocument } from './api-document.ts';
+import { type DocsFiles, prepareDocs } from './docs-files.ts';
 
-const ASSETS: Record<string, string> = {
-  'swagger-ui.css': 'text/css; charset=utf-8',
-  'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
-  'favicon-32x32.png': 'image/png',
-};
-
-const PAGE = `<!doctype html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8">
-    <title>Sluice API</title>
-    <link rel="icon" href="/docs/favicon-32x32.png">
-    <link rel="stylesheet" href="/docs/swagger-ui.css">
-  </head>
-  <body>
-    <div id="ui"></div>
-    <script src="/docs/swagger-ui-bundle.js"></script>
-    <script src="/docs/start.js"></script>
-  </body>
-</html>
-`;
-const START = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#ui', deepLinking: true });\n`;
-
-/** Everything comes from here, nothing runs inline; Swagger UI writes styles of its own. */
-const CONTENT_SECURITY =
-  "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
-
-/** Swagger UI and the document it shows. Four files do not need a plugin for static files. */
+/** The API reference and the OpenAPI document, both made at start. */
 @ApiExcludeController()
 @Controller()
-export class DocsController {
-  private readonly folder = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+export class DocsController implements OnModuleInit {
+  private files: DocsFiles;
 
   constructor(private readonly openApi: OpenApi) {}
 
+  async onModuleInit(): Promise<void> {
+    this.files = await prepareDocs(this.openApi.document as ApiDocument);
+  }
+
   @Get('openapi.json')
   @Allow('public')
-  document() {
-    return this.openApi.document;
+  document(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
+    this.files.document.send(request, reply);
   }
 
+  /** The relative URLs of the page are those of `/docs`; below `/docs/` they would lead elsewhere. */
   @Get('docs')
   @Allow('public')
-  @Header('content-type', 'text/html; charset=utf-8')
-  @Header('content-security-policy', CONTENT_SECURITY)
-  page(): string {
-    return PAGE;
+  page(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
+    const [path = ''] = request.url.split('?');
+    if (path.endsWith('/')) return void reply.code(308).header('location', '../docs').send();
+    this.files.page.send(request, reply);
   }
 
-  @Get('docs/:file')
+  @Get('docs/:version/:file')
   @Allow('public')
-  asset(@Param('file') file: string, @Res() reply: FastifyReply): void {
-    if (file === 'start.js') return void reply.type(ASSETS['swagger-ui-bundle.js']!).send(START);
-    const type = Object.hasOwn(ASSETS, file) ? ASSETS[file] : undefined;
-    if (!type) throw new Problem('not-found', 'The documentation has no such file.');
-    void reply
-      .type(type)
-      .header('cache-control', 'max-age=86400')
-      .send(readFileSync(join(this.folder, file)));
+  asset(
+    @Param('version') version: string,
+    @Param('file') name: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): void {
+    const file = this.files.assets.get(`${version}/${name}`);
+    if (!file) throw new Problem('not-found', 'The API reference has no such file.');
+    file.send(request, reply);
   }
 }
