@@ -40,7 +40,6 @@ describe('the reference page', () => {
           },
         },
         Size: { type: 'object', properties: { width: { type: 'integer', minimum: 1 } } },
-        Loop: { $ref: '#/components/schemas/Loop' },
       },
     });
     const text = textOf(page);
@@ -50,7 +49,14 @@ describe('the reference page', () => {
     expect(text).toContain('children list of Tree, as above');
     expect(text).toMatch(/size object How large\. width integer, at least 1/);
     expect(text).toContain('Not in the document: constructor');
-    expect(() => pageOf({ schema: { $ref: '#/components/schemas/Loop' } })).not.toThrow();
+  });
+
+  it('ends where a schema is nothing but a reference to itself', () => {
+    const schema: Schema = { $ref: '#/components/schemas/Loop' };
+    const [Loop, Merged] = [schema, { allOf: [{ $ref: '#/components/schemas/Merged' }] }];
+    expect(textOf(pageOf({ schema, schemas: { Loop } }))).toContain('Loop, as above');
+    const merged = pageOf({ schema: { $ref: '#/components/schemas/Merged' }, schemas: { Merged } });
+    expect(textOf(merged)).toContain('Merged, as above');
   });
 
   it('offers the smallest useful body: what is required, and plain examples', () => {
