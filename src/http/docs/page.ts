@@ -20,6 +20,7 @@ export function referencePage(document: ApiDocument, assets: string): string {
 <title>${info.title} API</title>
 <link rel="icon" href="${assets}/icon.svg">
 <link rel="stylesheet" href="${assets}/reference.css">
+<link rel="stylesheet" href="${assets}/operation.css">
 <script type="module" src="${assets}/reference.js"></script>
 </head>
 <body>

@@ -26,7 +26,8 @@ openLinked();
 filter.addEventListener('input', applyFilter);
 window.addEventListener('hashchange', openLinked);
 document.addEventListener('keydown', (event) => {
-  if (event.key !== '/' || event.target.matches('input, textarea, select')) return;
+  if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (document.activeElement?.matches('input, textarea, select')) return;
   event.preventDefault();
   filter.focus();
 });
