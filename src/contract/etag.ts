@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   applyDecorators,
   type CallHandler,
@@ -9,6 +8,7 @@ import {
 import { ApiHeader, ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { map } from 'rxjs';
+import { etagOf, matchesEtag } from '../http/etag.ts';
 
 /** `ETag` from what the answer says; a caller who has that already (`If-None-Match`) gets 304 and no body. */
 export function Etag(): MethodDecorator {
@@ -28,20 +28,13 @@ class EtagInterceptor implements NestInterceptor {
 
   /** Answers with the very text that was hashed. */
   private answer(text: string, request: FastifyRequest, reply: FastifyReply): string | undefined {
-    const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 27)}"`;
+    const etag = etagOf(text);
     reply.header('etag', etag).header('cache-control', 'private, no-cache');
-    if (matches(request.headers['if-none-match'], etag)) {
+    if (matchesEtag(request.headers['if-none-match'], etag)) {
       reply.code(304);
       return undefined;
     }
     reply.type('application/json; charset=utf-8');
     return text;
   }
-}
-
-/** RFC 9110, 13.1.2: any of the listed tags, compared weakly. */
-function matches(header: string | undefined, etag: string): boolean {
-  if (header === undefined) return false;
-  const tags = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  return tags.includes(etag) || tags.includes('*');
 }

