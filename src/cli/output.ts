@@ -24,6 +24,11 @@ export class Output {
     this.terminal.write(this.json ? `${JSON.stringify(value)}\n` : shown());
   }
 
+  /** The same for an answer that is JSON text already: payloads in it must not be written anew. */
+  answerText(json: string, shown: () => string): void {
+    this.terminal.write(this.json ? `${json}\n` : shown());
+  }
+
   /** In place of what was there before, where somebody watches. */
   screen(value: unknown, shown: () => string): void {
     this.answer(value, () => (this.terminal.watched ? CLEAR_SCREEN : '') + shown());

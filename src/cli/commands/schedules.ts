@@ -49,18 +49,20 @@ export const schedules: Command = {
       output.answer({ name, deleted: true }, () => `${name} is deleted\n`);
       return EXIT.ok;
     }
-    const { body } =
+    const { body, text } =
       action === 'put'
         ? await api.call('PUT', path, { body: bodyOf(args) })
         : await api.call('POST', `${path}/${action}`);
-    output.answer(body, () => shown([body]));
+    output.answerText(text, () => shown([body]));
     return EXIT.ok;
   },
 };
 
 async function list({ api, output }: Context): Promise<number> {
-  const items = (await api.list(PATH, {}, 10_000)) as Schedule[];
-  output.answer({ items }, () => (items.length === 0 ? 'no schedules\n' : shown(items)));
+  const { items, text } = await api.listWithText(PATH, {}, 10_000);
+  output.answerText(`{"items":[${text}]}`, () =>
+    items.length === 0 ? 'no schedules\n' : shown(items as Schedule[]),
+  );
   return EXIT.ok;
 }
 
