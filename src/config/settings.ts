@@ -1,4 +1,4 @@
-import { nearest } from './nearest.ts';
+import { isSlipOf, nearest } from './nearest.ts';
 import type { Setting } from './setting.ts';
 import { SETTINGS } from './settings.schema.ts';
 
@@ -66,15 +66,36 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
+/** Shorter names are too near to those of others: see isSlipOf. */
+const SHORT_NAME = 6;
+/** Near ours, and set by others: Marathon (PORTS), bundlers (HOT). */
+const FOREIGN_NAMES = ['PORTS', 'HOT'];
+
 /** `DATABASE_URI` is a fault, `PATH` is not: only near misses of our own names are ours to judge. */
 function misspelled(environment: Readonly<Record<string, string | undefined>>): string[] {
-  const known = Object.keys(SETTINGS);
   return Object.keys(environment)
-    .filter((name) => name.length >= 6 && !known.includes(name))
+    .filter(
+      (name) => !(name in SETTINGS) && !FOREIGN_NAMES.includes(name) && !isServiceLink(name, environment),
+    )
     .flatMap((name) => {
-      const meant = nearest(name, known, 2);
-      return meant && meant.length >= 6 ? [`${name} is not a setting; did you mean ${meant}?`] : [];
+      const meant = meantBy(name);
+      return meant ? [`${name} is not a setting; did you mean ${meant}?`] : [];
     });
+}
+
+function meantBy(name: string): string | undefined {
+  const known = Object.keys(SETTINGS);
+  const long = known.filter(({ length }) => length >= SHORT_NAME);
+  return (
+    (name.length >= SHORT_NAME ? nearest(name, long, 2) : undefined) ??
+    known.find((one) => one.length < SHORT_NAME && isSlipOf(name, one))
+  );
+}
+
+/** Kubernetes gives a pod variables of every service beside it: one named `outbox` brings OUTBOX_PORT, near OUTBOX_POLL. */
+function isServiceLink(name: string, environment: Readonly<Record<string, string | undefined>>): boolean {
+  const [, service] = /^(.+?)_(?:SERVICE_HOST|SERVICE_PORT|PORT)(?:_\w+)?$/.exec(name) ?? [];
+  return service !== undefined && environment[`${service}_SERVICE_HOST`] !== undefined;
 }
 
 function onOneLine(text: string): string {
