@@ -270,6 +270,36 @@ describe('the settings', () => {
     ]);
   });
 
+  it.each([
+    [{ RETENTION_WAITING: '29d' }, 'RETENTION_WAITING=29d is shorter than RETENTION_DEAD=30d: '],
+    [{ RETENTION_DEAD: '91d' }, 'RETENTION_WAITING=90d is shorter than RETENTION_DEAD=91d: '],
+    [{ RETENTION_EXPIRED: '91d' }, 'RETENTION_WAITING=90d is shorter than RETENTION_EXPIRED=91d: '],
+    [{ RETENTION_SUPERSEDED: '91d' }, 'RETENTION_WAITING=90d is shorter than RETENTION_SUPERSEDED=91d: '],
+    [
+      { RETENTION_DEAD_QUEUES: 'a=1d,b=91d' },
+      'RETENTION_WAITING=90d is shorter than RETENTION_DEAD_QUEUES b=91d: ',
+    ],
+    [
+      { RETENTION_TYPES: 'urn:*=100d', RETENTION_PRODUCERS: '100d' },
+      'RETENTION_WAITING=90d is shorter than RETENTION_TYPES urn:*=100d: ',
+    ],
+    [
+      { RETENTION_TYPES: 'urn:*=100d', RETENTION_WAITING: '100d' },
+      'RETENTION_PRODUCERS=90d is shorter than RETENTION_TYPES urn:*=100d: ',
+    ],
+    [{ RETENTION_PRODUCERS: '6d' }, 'RETENTION_PRODUCERS=6d is shorter than RETENTION_FINISHED=7d: '],
+  ])('refuse retentions that defeat each other: %j', (environment, line) => {
+    expect(faults(environment)).toEqual([expect.stringContaining(line)]);
+    expect(faults(environment)[0]).toMatch(/; set RETENTION_(WAITING|PRODUCERS) to \d+d or more$/);
+  });
+
+  it('take retentions that are as long as each other', () => {
+    const all = ['FINISHED', 'DEAD', 'EXPIRED', 'SUPERSEDED', 'WAITING', 'PRODUCERS'];
+    expect(() =>
+      loadSettings(Object.fromEntries(all.map((name) => [`RETENTION_${name}`, '5d']))),
+    ).not.toThrow();
+  });
+
   it('have a database URL that the driver can take apart', () => {
     for (const good of [
       'postgres://u:p@h:5432/d',

@@ -1,3 +1,4 @@
+import { formatDuration } from './duration.ts';
 import { isSlipOf, nearest } from './nearest.ts';
 import type { Setting } from './setting.ts';
 import { SETTINGS } from './settings.schema.ts';
@@ -59,7 +60,52 @@ function refuseUnsafe(settings: Settings): void {
       `HOST=${settings.host} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
     );
   }
+  faults.push(...retentionFaults(settings));
   if (faults.length) throw new SettingsError(faults);
+}
+
+/** What outlasts what it must not: named with the longest that it is compared with, and the value that would do. */
+function retentionFaults(settings: Settings): string[] {
+  const finished = [
+    { setting: 'RETENTION_FINISHED', ms: settings.retentionFinished },
+    ...settings.retentionTypes.map(({ name, ms }) => ({ setting: `RETENTION_TYPES ${name}`, ms })),
+  ];
+  const ended = [
+    ...finished,
+    { setting: 'RETENTION_DEAD', ms: settings.retentionDead },
+    ...settings.retentionDeadQueues.map(({ name, ms }) => ({ setting: `RETENTION_DEAD_QUEUES ${name}`, ms })),
+    { setting: 'RETENTION_EXPIRED', ms: settings.retentionExpired },
+    { setting: 'RETENTION_SUPERSEDED', ms: settings.retentionSuperseded },
+  ];
+  const { retentionWaiting, retentionProducers } = settings;
+  return [
+    ...shorterThan(
+      'RETENTION_WAITING',
+      retentionWaiting,
+      ended,
+      'what was never handled would be given up before what ended is removed',
+    ),
+    ...shorterThan(
+      'RETENTION_PRODUCERS',
+      retentionProducers,
+      finished,
+      'numbers of a producer would be forgotten before the ids of its messages',
+    ),
+  ];
+}
+
+function shorterThan(
+  name: string,
+  ms: number,
+  others: readonly { readonly setting: string; readonly ms: number }[],
+  why: string,
+): string[] {
+  const longest = others.reduce((a, b) => (b.ms > a.ms ? b : a));
+  if (ms >= longest.ms) return [];
+  const needed = formatDuration(longest.ms);
+  return [
+    `${name}=${formatDuration(ms)} is shorter than ${longest.setting}=${needed}: ${why}; set ${name} to ${needed} or more`,
+  ];
 }
 
 export function isLoopback(host: string): boolean {

@@ -67,15 +67,14 @@ describe('the doctor, about clocks', () => {
 });
 
 describe('the doctor, about settings', () => {
-  it.each([
-    [{ RETENTION_WAITING: '29d' }, 'RETENTION_WAITING is below another retention'],
-    [{ RETENTION_TYPES: 'urn:*=100d' }, 'RETENTION_WAITING is below another retention'],
-    [{ EGRESS_ALLOW: '0.0.0.0/0' }, 'EGRESS_ALLOW allows everything'],
-  ])('warns of %j', (environment, found) => {
-    expect(checkSettings(environment)).toEqual([
-      { check: 'settings', verdict: 'warning', found, next: expect.any(String) },
-    ]);
-  });
+  it.each([[{ EGRESS_ALLOW: '0.0.0.0/0' }, 'EGRESS_ALLOW allows everything']])(
+    'warns of %j',
+    (environment, found) => {
+      expect(checkSettings(environment)).toEqual([
+        { check: 'settings', verdict: 'warning', found, next: expect.any(String) },
+      ]);
+    },
+  );
 
   it('is content with those that nobody set', () => {
     expect(checkSettings({})).toEqual([{ check: 'settings', verdict: 'ok', found: 'valid' }]);

@@ -37,16 +37,5 @@ function unwiseOf(settings: Settings): readonly Finding[] {
       'EGRESS_ALLOW allows everything',
       'a listener could be pointed at the metadata service: name the ranges of your receivers',
     );
-  const { retentionWaiting, retentionFinished, retentionDead, retentionExpired, retentionSuperseded } =
-    settings;
-  const kept = [...settings.retentionTypes, ...settings.retentionDeadQueues].map(({ ms }) => ms);
-  if (
-    retentionWaiting <
-    Math.max(retentionFinished, retentionDead, retentionExpired, retentionSuperseded, ...kept)
-  )
-    warn(
-      'RETENTION_WAITING is below another retention',
-      'what was never handled is given up before what ended is forgotten: set it above the others',
-    );
   return findings;
 }
