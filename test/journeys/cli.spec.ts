@@ -407,6 +407,14 @@ describe('sluice doctor', () => {
     expect(verdict.durability).toBe(fsync === 'off' ? 'fault' : 'ok');
   });
 
+  it('writes all of what it found into a pipe', async () => {
+    const { code, out } = await sluice(['doctor', '--offline'], { RETENTION_WAITING: '29d' });
+    expect([code, out]).toEqual([
+      1,
+      expect.stringMatching(/RETENTION_WAITING=29d is shorter .*; set RETENTION_WAITING to 30d or more$/m),
+    ]);
+  });
+
   it('tells a database and a service that are not there', async () => {
     const { code, json } = await sluice(['doctor', '--json'], {
       DATABASE_URL: 'postgres://nobody:x@127.0.0.1:1/x',
