@@ -20,6 +20,7 @@ import { AnswersKept1763251200051 } from '../migrations/1763251200051-answers-ke
 import { Keyless1763251200052 } from '../migrations/1763251200052-keyless.ts';
 import { BoundApiKeys1763251200068 } from '../migrations/1763251200068-bound-api-keys.ts';
 import { SealedUrls1763251200069 } from '../migrations/1763251200069-sealed-urls.ts';
+import { ScheduledExpiring1763251200070 } from '../migrations/1763251200070-scheduled-expiring.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -49,6 +50,7 @@ const ENGINE: SchemaPart = {
     Keyless1763251200052,
     BoundApiKeys1763251200068,
     SealedUrls1763251200069,
+    ScheduledExpiring1763251200070,
   ],
 };
 

@@ -19,6 +19,8 @@ export interface Service {
 /** Database, migrations, application, in this order; a failure undoes what was started before it. */
 export async function startService(settings: Settings, log: Log): Promise<Service> {
   const embedded = settings.databaseUrl ? undefined : await startEmbedded(settings, log);
+  // An exit without a stop (a second signal, a drain that takes too long) would leave PostgreSQL running for ever.
+  process.once('exit', () => embedded?.requestStop());
   let app: App | undefined;
   try {
     const databaseUrl = settings.databaseUrl ?? embedded!.url;

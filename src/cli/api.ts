@@ -38,15 +38,26 @@ export class Api {
 
   /** Every page of a list, up to so many items. */
   async list(path: string, query: CallOptions['query'], most: number): Promise<unknown[]> {
+    return (await this.listWithText(path, query, most)).items;
+  }
+
+  /** And the JSON text of all items, in which payloads are as the service sent them. */
+  async listWithText(
+    path: string,
+    query: CallOptions['query'],
+    most: number,
+  ): Promise<{ items: unknown[]; text: string }> {
     const items: unknown[] = [];
+    const texts: string[] = [];
     let cursor: string | undefined;
     do {
       const limit = String(Math.min(500, most - items.length));
-      const { body } = await this.get(path, { ...query, limit, cursor });
+      const { body, text } = await this.get(path, { ...query, limit, cursor });
       items.push(...body.items);
+      if (body.items.length > 0) texts.push(itemsText(text, body));
       cursor = body.next ?? undefined;
     } while (cursor !== undefined && items.length < most);
-    return items;
+    return { items, text: texts.join(',') };
   }
 
   /** An answer of 2xx; anything else is a fault that says what the service said. */
@@ -109,6 +120,13 @@ export class Api {
     const sentence = `cannot reach Sluice at ${this.url} (${reason}); set SLUICE_URL`;
     return new Fault(sentence, EXIT.unreachable, undefined, true);
   }
+}
+
+/** What stands between the brackets of a page; written anew when the page has another form than the service gives it. */
+function itemsText(text: string, page: { items: unknown[]; next: unknown }): string {
+  const [before, after] = ['{"items":[', `],"next":${JSON.stringify(page.next)}}`];
+  if (text.startsWith(before) && text.endsWith(after)) return text.slice(before.length, -after.length);
+  return JSON.stringify(page.items).slice(1, -1);
 }
 
 function hintOf(status: number): string[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Output } from './output.ts';
+import { Output, table } from './output.ts';
 
 function terminal(watched: boolean) {
   let text = '';
@@ -31,5 +31,27 @@ describe('the progress of a command', () => {
     const seen = terminal(watched);
     new Output(seen, json).progress(0.5, '4 of 9');
     expect(seen.text()).toBe('');
+  });
+});
+
+describe('a table', () => {
+  const LONG = 'x'.repeat(500);
+  const printed = (watched: boolean) => {
+    const seen = terminal(watched);
+    const columns = [
+      { title: 'ID', of: () => LONG },
+      { title: 'FOUND', of: () => `${LONG}\u001b[2J\n${LONG}`, whole: true as const },
+    ];
+    new Output(seen, false).answer({}, (limit) => table([{}], columns, limit));
+    return seen.text().split('\n')[1]!;
+  };
+  const WHOLE = `${LONG} [2J ${LONG}`;
+
+  it('is not cut in a pipe, and holds no control characters', () => {
+    expect(printed(false)).toBe(`${LONG}  ${WHOLE}`);
+  });
+
+  it('is cut on a terminal, except where all of it is needed', () => {
+    expect(printed(true)).toBe(`${'x'.repeat(59)}…  ${WHOLE}`);
   });
 });

@@ -12,6 +12,11 @@ const BAR_WIDTH = 30;
 const CLEAR_LINE = '\r\x1b[2K';
 const CLEAR_SCREEN = '\x1b[H\x1b[2J';
 
+const MAX_CELL = 60;
+
+/** What a person reads; longer cells of tables are cut. */
+export type Shown = (cellLimit: number) => string;
+
 /** What a command says: tables and lines for people, JSON for scripts. */
 export class Output {
   constructor(
@@ -20,13 +25,18 @@ export class Output {
   ) {}
 
   /** The answer of the command: as JSON, or as what a person reads. */
-  answer(value: unknown, shown: () => string): void {
-    this.terminal.write(this.json ? `${JSON.stringify(value)}\n` : shown());
+  answer(value: unknown, shown: Shown): void {
+    this.terminal.write(this.json ? `${JSON.stringify(value)}\n` : shown(this.cellLimit()));
+  }
+
+  /** The same for an answer that is JSON text already: payloads in it must not be written anew. */
+  answerText(json: string, shown: Shown): void {
+    this.terminal.write(this.json ? `${json}\n` : shown(this.cellLimit()));
   }
 
   /** In place of what was there before, where somebody watches. */
-  screen(value: unknown, shown: () => string): void {
-    this.answer(value, () => (this.terminal.watched ? CLEAR_SCREEN : '') + shown());
+  screen(value: unknown, shown: Shown): void {
+    this.answer(value, (cellLimit) => (this.terminal.watched ? CLEAR_SCREEN : '') + shown(cellLimit));
   }
 
   /** How far it is; once more when it is done. */
@@ -36,6 +46,11 @@ export class Output {
     const bar = '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
     this.terminal.writeAside(`${CLEAR_LINE}${bar} ${Math.floor(share * 100)} %  ${text}`);
     if (share >= 1) this.terminal.writeAside('\n');
+  }
+
+  /** A terminal has only so much room; what reads from a pipe, such as grep, needs all of it. */
+  private cellLimit(): number {
+    return this.terminal.watched ? MAX_CELL : Number.POSITIVE_INFINITY;
   }
 
   fault(message: string, problem: unknown): void {
@@ -49,10 +64,14 @@ export interface Column<Row> {
   readonly title: string;
   of(row: Row): unknown;
   readonly right?: true;
+  /** Never cut. */
+  readonly whole?: true;
 }
 
-export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
-  const cells = rows.map((row) => columns.map((column) => printable(column.of(row))));
+export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[], cellLimit: number): string {
+  const cells = rows.map((row) =>
+    columns.map((column) => printable(column.of(row), column.whole ? Number.POSITIVE_INFINITY : cellLimit)),
+  );
   const widths = columns.map(({ title }, index) =>
     Math.max(title.length, ...cells.map((line) => line[index]!.length)),
   );
@@ -66,13 +85,11 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
   return `${[line(columns.map(({ title }) => title)), ...cells.map(line)].join('\n')}\n`;
 }
 
-const LONGEST_CELL = 60;
-
 /** What comes from outside must not move the cursor of whoever looks at it. */
-export function printable(value: unknown): string {
+export function printable(value: unknown, limit: number): string {
   if (value === undefined || value === null || value === '') return '–';
   const text = String(value).replaceAll(/\p{Cc}+/gu, ' ');
-  return text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL - 1)}…` : text;
+  return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
 
 export function secondsText(seconds: number | undefined): string {

@@ -10,6 +10,22 @@ export function nearest(word: string, candidates: readonly string[], limit: numb
   return best;
 }
 
+/**
+ * Whether `word` is `name` with two neighbours exchanged, a letter missing or a letter too many. For short names: two edits from
+ * PORT are PATH and POST, but nobody means something else by PROT.
+ */
+export function isSlipOf(word: string, name: string): boolean {
+  if (word.length === name.length) {
+    const at = [...name].findIndex((letter, index) => letter !== word[index]);
+    return at >= 0 && word === name.slice(0, at) + name[at + 1] + name[at] + name.slice(at + 2);
+  }
+  const [short, long] = word.length < name.length ? [word, name] : [name, word];
+  if (long.length !== short.length + 1) return false;
+  const at = [...long].findIndex((letter, index) => letter !== short[index]);
+  // Numbered ones (PORT0) are somebody else's.
+  return /[A-Z]/.test(long[at]!) && short === long.slice(0, at) + long.slice(at + 1);
+}
+
 function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {

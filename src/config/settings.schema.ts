@@ -300,7 +300,14 @@ export const SETTINGS = {
     max: '3650d',
     default: '90d',
     about:
-      'What was never handled for this long is given up: messages end as `expired`, deliveries as dead letters. Keep it above the others.',
+      'What was never handled for this long is given up: messages end as `expired`, deliveries as dead letters. Not shorter than the retentions above.',
+  }),
+  RETENTION_PRODUCERS: duration({
+    min: '1m',
+    max: '3650d',
+    default: '90d',
+    about:
+      'The numbers of a producer (`Producer-Id`) that sent nothing for this long are forgotten. Not shorter than `RETENTION_FINISHED` and `RETENTION_TYPES`.',
   }),
   RETENTION_AUDIT: duration({
     min: '1m',

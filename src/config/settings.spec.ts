@@ -153,6 +153,16 @@ describe('the settings', () => {
     ['LOGLEVEL', 'LOG_LEVEL'],
     ['API_KEY', 'API_KEYS'],
     ['MIGRATION', 'MIGRATIONS'],
+    ['PROT', 'PORT'],
+    ['PRT', 'PORT'],
+    ['POORT', 'PORT'],
+    ['HOTS', 'HOST'],
+    ['OHST', 'HOST'],
+    ['HOSTT', 'HOST'],
+    ['HOSTS', 'HOST'],
+    ['ROLE', 'ROLES'],
+    ['ROELS', 'ROLES'],
+    ['ROLLES', 'ROLES'],
   ])('do not hear %s, and say so: did you mean %s?', (written, meant) => {
     expect(faults({ [written]: 'x' })).toEqual([`${written} is not a setting; did you mean ${meant}?`]);
   });
@@ -169,8 +179,127 @@ describe('the settings', () => {
       'TZ',
       'PORTS',
       'POST',
+      ...[
+        'PORT0',
+        'PORT_0',
+        'PORT1',
+        'HOST0',
+        'HOST_',
+        'COST',
+        'LOST',
+        'MOST',
+        'HOT',
+        'SORT',
+        'FORT',
+        'RULES',
+        'ROOT',
+      ],
+      ...[
+        'LANG',
+        'TERM',
+        'USER',
+        'PWD',
+        'OLDPWD',
+        'SHELL',
+        'SHLVL',
+        'LOGNAME',
+        'MAIL',
+        'EDITOR',
+        'PAGER',
+        'DISPLAY',
+        '_',
+        '',
+      ],
+      ...[
+        'LS_COLORS',
+        'HOSTTYPE',
+        'OSTYPE',
+        'MACHTYPE',
+        'TMPDIR',
+        'CI',
+        'DEBUG',
+        'INIT_CWD',
+        'COLOR',
+        'npm_lifecycle_event',
+      ],
+      ...[
+        'http_proxy',
+        'NO_PROXY',
+        'SSL_CERT_FILE',
+        'PGHOST',
+        'PGPORT',
+        'SLUICE_URL',
+        'SLUICE_API_KEY',
+        'OTEL_SERVICE_NAME',
+      ],
+      ...[
+        'HTTP_HOST',
+        'HTTP_PORT',
+        'DB_HOST',
+        'DB_PORT',
+        'REDIS_HOST',
+        'POD_NAME',
+        'NODE_NAME',
+        'KUBERNETES_PORT',
+      ],
     ];
     expect(() => loadSettings(Object.fromEntries(others.map((name) => [name, 'x'])))).not.toThrow();
+  });
+
+  it('take no service beside it in Kubernetes for a misspelt setting', () => {
+    const links = (service: string) => ({
+      [`${service}_SERVICE_HOST`]: '10.0.0.1',
+      [`${service}_SERVICE_PORT`]: '80',
+      [`${service}_SERVICE_PORT_HTTP`]: '80',
+      [`${service}_PORT`]: 'tcp://10.0.0.1:80',
+      [`${service}_PORT_80_TCP`]: 'tcp://10.0.0.1:80',
+      [`${service}_PORT_80_TCP_ADDR`]: '10.0.0.1',
+    });
+    for (const service of [
+      'SLUICE',
+      'SLUICE_API',
+      'INBOX',
+      'OUTBOX',
+      'KUBERNETES',
+      'DATABASE',
+      'LOG',
+      'HOST',
+      'PORT',
+    ])
+      expect(() => loadSettings(links(service))).not.toThrow();
+    expect(faults({ OUTBOX_PORT: '80' })).toEqual([
+      'OUTBOX_PORT is not a setting; did you mean OUTBOX_POLL?',
+    ]);
+  });
+
+  it.each([
+    [{ RETENTION_WAITING: '29d' }, 'RETENTION_WAITING=29d is shorter than RETENTION_DEAD=30d: '],
+    [{ RETENTION_DEAD: '91d' }, 'RETENTION_WAITING=90d is shorter than RETENTION_DEAD=91d: '],
+    [{ RETENTION_EXPIRED: '91d' }, 'RETENTION_WAITING=90d is shorter than RETENTION_EXPIRED=91d: '],
+    [{ RETENTION_SUPERSEDED: '91d' }, 'RETENTION_WAITING=90d is shorter than RETENTION_SUPERSEDED=91d: '],
+    [
+      { RETENTION_DEAD_QUEUES: 'a=1d,b=91d' },
+      'RETENTION_WAITING=90d is shorter than RETENTION_DEAD_QUEUES b=91d: ',
+    ],
+    [
+      { RETENTION_TYPES: 'urn:*=100d', RETENTION_PRODUCERS: '100d' },
+      'RETENTION_WAITING=90d is shorter than RETENTION_TYPES urn:*=100d: ',
+    ],
+    [
+      { RETENTION_TYPES: 'urn:*=100d', RETENTION_WAITING: '100d' },
+      'RETENTION_PRODUCERS=90d is shorter than RETENTION_TYPES urn:*=100d: ',
+    ],
+    [{ RETENTION_PRODUCERS: '6d' }, 'RETENTION_PRODUCERS=6d is shorter than RETENTION_FINISHED=7d: '],
+  ])('refuse retentions that defeat each other: %j', (environment, line) => {
+    expect(faults(environment)).toEqual([expect.stringContaining(line)]);
+    expect(faults(environment)[0]).toMatch(/; set RETENTION_(WAITING|PRODUCERS) to \d+d or more$/);
+  });
+
+  it('take retentions that are as long as each other', () => {
+    const all = ['FINISHED', 'DEAD', 'EXPIRED', 'SUPERSEDED', 'WAITING', 'PRODUCERS'];
+    expect(() =>
+      loadSettings(Object.fromEntries(all.map((name) => [`RETENTION_${name}`, '5d']))),
+    ).not.toThrow();
   });
 
   it('have a database URL that the driver can take apart', () => {

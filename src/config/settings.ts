@@ -1,4 +1,5 @@
-import { nearest } from './nearest.ts';
+import { formatDuration } from './duration.ts';
+import { isSlipOf, nearest } from './nearest.ts';
 import { Refused, type Setting } from './setting.ts';
 import { SETTINGS } from './settings.schema.ts';
 
@@ -59,22 +60,88 @@ function refuseUnsafe(settings: Settings): void {
       `HOST=${settings.host} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
     );
   }
+  faults.push(...retentionFaults(settings));
   if (faults.length) throw new SettingsError(faults);
+}
+
+/** What outlasts what it must not: named with the longest that it is compared with, and the value that would do. */
+function retentionFaults(settings: Settings): string[] {
+  const finished = [
+    { setting: 'RETENTION_FINISHED', ms: settings.retentionFinished },
+    ...settings.retentionTypes.map(({ name, ms }) => ({ setting: `RETENTION_TYPES ${name}`, ms })),
+  ];
+  const ended = [
+    ...finished,
+    { setting: 'RETENTION_DEAD', ms: settings.retentionDead },
+    ...settings.retentionDeadQueues.map(({ name, ms }) => ({ setting: `RETENTION_DEAD_QUEUES ${name}`, ms })),
+    { setting: 'RETENTION_EXPIRED', ms: settings.retentionExpired },
+    { setting: 'RETENTION_SUPERSEDED', ms: settings.retentionSuperseded },
+  ];
+  const { retentionWaiting, retentionProducers } = settings;
+  return [
+    ...shorterThan(
+      'RETENTION_WAITING',
+      retentionWaiting,
+      ended,
+      'what was never handled would be given up before what ended is removed',
+    ),
+    ...shorterThan(
+      'RETENTION_PRODUCERS',
+      retentionProducers,
+      finished,
+      'numbers of a producer would be forgotten before the ids of its messages',
+    ),
+  ];
+}
+
+function shorterThan(
+  name: string,
+  ms: number,
+  others: readonly { readonly setting: string; readonly ms: number }[],
+  why: string,
+): string[] {
+  const longest = others.reduce((a, b) => (b.ms > a.ms ? b : a));
+  if (ms >= longest.ms) return [];
+  const needed = formatDuration(longest.ms);
+  return [
+    `${name}=${formatDuration(ms)} is shorter than ${longest.setting}=${needed}: ${why}; set ${name} to ${needed} or more`,
+  ];
 }
 
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
+/** Shorter names are too near to those of others: see isSlipOf. */
+const SHORT_NAME = 6;
+/** Near ours, and set by others: Marathon (PORTS), bundlers (HOT). */
+const FOREIGN_NAMES = ['PORTS', 'HOT'];
+
 /** `DATABASE_URI` is a fault, `PATH` is not: only near misses of our own names are ours to judge. */
 function misspelled(environment: Readonly<Record<string, string | undefined>>): string[] {
-  const known = Object.keys(SETTINGS);
   return Object.keys(environment)
-    .filter((name) => name.length >= 6 && !known.includes(name))
+    .filter(
+      (name) => !(name in SETTINGS) && !FOREIGN_NAMES.includes(name) && !isServiceLink(name, environment),
+    )
     .flatMap((name) => {
-      const meant = nearest(name, known, 2);
-      return meant && meant.length >= 6 ? [`${name} is not a setting; did you mean ${meant}?`] : [];
+      const meant = meantBy(name);
+      return meant ? [`${name} is not a setting; did you mean ${meant}?`] : [];
     });
+}
+
+function meantBy(name: string): string | undefined {
+  const known = Object.keys(SETTINGS);
+  const long = known.filter(({ length }) => length >= SHORT_NAME);
+  return (
+    (name.length >= SHORT_NAME ? nearest(name, long, 2) : undefined) ??
+    known.find((one) => one.length < SHORT_NAME && isSlipOf(name, one))
+  );
+}
+
+/** Kubernetes gives a pod variables of every service beside it: one named `outbox` brings OUTBOX_PORT, near OUTBOX_POLL. */
+function isServiceLink(name: string, environment: Readonly<Record<string, string | undefined>>): boolean {
+  const [, service] = /^(.+?)_(?:SERVICE_HOST|SERVICE_PORT|PORT)(?:_\w+)?$/.exec(name) ?? [];
+  return service !== undefined && environment[`${service}_SERVICE_HOST`] !== undefined;
 }
 
 function onOneLine(text: string): string {

@@ -1,9 +1,12 @@
 import type { FastifyBodyParser, FastifyInstance, FastifyRequest } from 'fastify';
-import { decodeUtf8, ExactJson } from './json/exact-json.ts';
+import { decodeUtf8, ExactJson, type JsonSlice, type ScanOptions } from './json/exact-json.ts';
 import { pointerTo } from './pointer.ts';
 import { faultyFields, Problem } from './problems.ts';
 
 const JSON_TYPES = ['application/json', 'application/cloudevents+json', 'application/cloudevents-batch+json'];
+
+/** How deep a payload may be nested; the object around it comes on top. */
+const DEEPEST_MEMBER = 64;
 
 /** Teaches Fastify our one way to read a body: whole, bounded, and exact or refused. */
 export function readBodies(fastify: FastifyInstance): void {
@@ -55,10 +58,36 @@ function refuseContent(body: unknown): void {
 
 /** JSON that means the same here as it did to the sender, or a Problem that names the place. */
 function parseExact(body: Buffer): unknown {
+  return JSON.parse(scanned(body).text);
+}
+
+/** An object of which one member, as deep as the payload of a message may be, is kept as the text it was sent as. */
+export interface WithRawMember {
+  /** Without the member; whatever it is, if it is no object. */
+  readonly rest: unknown;
+  readonly raw: string | undefined;
+}
+
+/** The body of a route that takes it `raw`. */
+export function readWithRawMember(
+  { headers, body }: Pick<FastifyRequest, 'headers' | 'body'>,
+  name: string,
+): WithRawMember {
+  if (!Buffer.isBuffer(body)) return { rest: undefined, raw: undefined };
+  if (!/^application\/json *(;|$)/i.test(headers['content-type'] ?? '')) refuseType();
+  const { text, document } = scanned(body, { maxDepth: DEEPEST_MEMBER + 1 });
+  const value: unknown = JSON.parse(text);
+  if (document.kind !== 'object') return { rest: value, raw: undefined };
+  const { [name]: _, ...rest } = value as Record<string, unknown>;
+  const member = document.children?.find(({ key }) => key === name);
+  return { rest, raw: member && text.slice(member.start, member.end) };
+}
+
+function scanned(body: Buffer, options?: ScanOptions): { text: string; document: JsonSlice } {
   const text = decodeUtf8(body);
   if (text === undefined) throw new Problem('malformed-json', 'The body is not UTF-8.');
-  const scan = ExactJson.scan(text);
-  if (scan.ok) return JSON.parse(text);
+  const scan = ExactJson.scan(text, options);
+  if (scan.ok) return { text, document: scan.value };
   const { code, pointer, detail } = scan.fault;
   if (code === 'malformed') throw new Problem('malformed-json', detail);
   throw new Problem('invalid', 'The body holds something that cannot be kept exactly.', {

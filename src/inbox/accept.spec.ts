@@ -91,3 +91,18 @@ describe('single messages in one commit', () => {
     expect(await accept.singles([message('d-2', '1', 2, 'd')])).toMatchObject([{ gapFilled: true }]);
   });
 });
+
+describe('a producer that retention removes in that moment', () => {
+  it('is added again, and its message is stored', async () => {
+    await accept.singles([message('r-1', '1', 1, 'removed')]);
+    await database.query(`UPDATE producer SET seen_at = '2020-01-01' WHERE id = 'removed'`);
+    // Between the statement that finds it there and the one that locks it.
+    await database.query(`
+      CREATE FUNCTION remove_idle() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN DELETE FROM producer WHERE seen_at < '2021-01-01'; RETURN NULL; END $$;
+      CREATE TRIGGER remove_idle AFTER INSERT ON producer FOR EACH STATEMENT EXECUTE FUNCTION remove_idle()`);
+    const [outcome] = await accept.singles([message('r-2', '1', 2, 'removed')]);
+    expect(outcome).toMatchObject({ kind: 'accepted', id: 'r-2' });
+    await database.query('DROP FUNCTION remove_idle CASCADE');
+  });
+});

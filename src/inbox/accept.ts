@@ -136,15 +136,20 @@ export class Accept {
   private async sequenced(messages: readonly NewMessage[], tx: Transaction): Promise<readonly Outcome[]> {
     const verdicts = await this.judge(messages, tx);
     const fresh = messages.filter((message) => isNew(verdicts.get(message)));
-    const repeats = messages.filter((message) => verdicts.get(message)?.kind === 'seen');
     const stored = await this.insert(fresh, tx);
+    // A message can outlast what is known of its producer: then its row alone knows the number.
+    const repeats = messages.filter(
+      (message) =>
+        verdicts.get(message)?.kind === 'seen' ||
+        (message.producer && stored[fresh.indexOf(message)]?.kind === 'duplicate'),
+    );
     const originals = repeats.length ? await this.store.findSequences(repeats, tx) : new Map();
     return messages.map((message) => {
       const verdict = verdicts.get(message);
       if (verdict?.kind === 'too-many-gaps') return { kind: 'too-many-gaps', id: message.id };
-      if (verdict?.kind === 'seen') {
+      const original = originals.get(repeats.indexOf(message));
+      if (verdict?.kind === 'seen' || (original && original.id !== message.id)) {
         // The row is gone once its retention is over; the number stays known.
-        const original = originals.get(repeats.indexOf(message));
         return {
           kind: 'duplicate',
           id: original?.id ?? message.id,

@@ -67,13 +67,21 @@ export class IngestStore {
     return new Map(rows.map((row) => [row.index, row]));
   }
 
-  /** Locks the producers until the transaction ends; unknown ones are added. */
+  /**
+   * Locks the producers until the transaction ends; unknown ones are added. One that retention removes between the two
+   * statements is added by the second round.
+   */
   async lockProducers(names: readonly ProducerName[], tx: Transaction): Promise<Map<string, ProducerState>> {
     const parameter = [JSON.stringify(names)];
-    const [, rows] = await Promise.all([
-      tx.execute(ADD_PRODUCERS, parameter),
-      tx.query<ProducerName & { last: number; missing: string }>(LOCK_PRODUCERS, parameter),
-    ]);
+    const round = async () => {
+      const [, found] = await Promise.all([
+        tx.execute(ADD_PRODUCERS, parameter),
+        tx.query<ProducerName & { last: number; missing: string }>(LOCK_PRODUCERS, parameter),
+      ]);
+      return found;
+    };
+    let rows = await round();
+    if (rows.length < names.length) rows = await round();
     return new Map(
       rows.map((row) => [identity(row), { last: row.last, missing: fromMultirange(row.missing) }]),
     );

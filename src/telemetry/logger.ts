@@ -32,5 +32,12 @@ export function createLog(
 
 function defaultDestination(settings: Pick<Settings, 'logFormat'>): DestinationStream {
   const pretty = settings.logFormat === 'pretty' || (settings.logFormat === 'auto' && process.stdout.isTTY);
-  return pretty ? prettyStream(process.stdout) : pino.destination({ fd: 1, sync: true });
+  if (pretty) return prettyStream(process.stdout);
+  const destination = pino.destination({ fd: 1, sync: true });
+  // A pipe without a reader (EPIPE), a closed terminal (EIO): that must not end the process in the middle of a drain.
+  destination.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
+    destination.write = () => true;
+  });
+  return destination;
 }

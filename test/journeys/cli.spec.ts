@@ -349,7 +349,16 @@ describe('sluice schedules', () => {
     expect((await sluice(['schedules', 'pause', 'nightly'])).out).toMatch(/nightly.*Europe\/Warsaw.*paused/);
     expect((await sluice(['schedules', 'resume', 'nightly', '--json'])).json.paused).toBe(false);
     expect((await sluice(['schedules', 'list', '--json'])).json.items).toHaveLength(1);
-    expect((await sluice(['schedules', 'delete', 'nightly'])).code).toBe(0);
+    const exact = '{ "b":-0,"a":[1.0],"1":1e2}';
+    for (const name of ['exact-1', 'exact-2']) {
+      const given = ['put', name, '--cron', '0 3 * * *', '--type', 't', '--payload', exact, '--json'];
+      expect((await sluice(['schedules', ...given])).out).toContain(`"payload":${exact}}`);
+    }
+    const listed = await sluice(['schedules', 'list', '--json']);
+    expect(listed.json.items).toHaveLength(3);
+    expect(listed.out.split(`"payload":${exact}}`)).toHaveLength(3);
+    for (const name of ['exact-1', 'exact-2', 'nightly'])
+      expect((await sluice(['schedules', 'delete', name])).code).toBe(0);
     expect((await sluice(['schedules', 'list'])).out).toBe('no schedules\n');
     expect((await sluice([...put.slice(0, 4), 'never', '--type', 't'])).aside).toContain('/cron');
   });
@@ -398,6 +407,14 @@ describe('sluice doctor', () => {
     expect(verdict).toMatchObject({ settings: 'ok', database: 'ok', migrations: 'ok', connections: 'ok' });
     const [{ fsync }] = (await stage.database.query('SHOW fsync')) as [{ fsync: string }];
     expect(verdict.durability).toBe(fsync === 'off' ? 'fault' : 'ok');
+  });
+
+  it('writes all of what it found into a pipe', async () => {
+    const { code, out } = await sluice(['doctor', '--offline'], { RETENTION_WAITING: '29d' });
+    expect([code, out]).toEqual([
+      1,
+      expect.stringMatching(/RETENTION_WAITING=29d is shorter .*; set RETENTION_WAITING to 30d or more$/m),
+    ]);
   });
 
   it('tells a database and a service that are not there', async () => {

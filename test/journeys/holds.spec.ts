@@ -167,6 +167,31 @@ describe('holds', () => {
     expect(await statusOf('in-hand')).toBe('processing');
   });
 
+  it('A9 ends what expires before it is due at its expiresAt, counted, and nothing else that is scheduled', async () => {
+    const insert = (id: string, dueIn: string, expiresIn: string) =>
+      database.query(
+        `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits, due_at, expires_at)
+         VALUES ($1, 's', 't', $1, 7, '1', 'scheduled', 'due', now() + $2::interval, now() + $3::interval)`,
+        [id, dueIn, expiresIn],
+      );
+    await insert('well', '1 day', '2 days');
+    await insert('not-yet', '2 days', '1 day');
+    const [grown] = await growthOf(replica, ['messages_ended_total{status="expired"}'], async () => {
+      await insert('too-early', '10 years', '300 milliseconds');
+      await until(async () => (await statusOf('too-early')) === 'expired');
+    });
+    expect(grown).toBe(1);
+    const rows = await database.query(
+      `SELECT id, status, error, settled_at >= expires_at AS late FROM inbox WHERE lane = 7 AND due_at > now() ORDER BY id`,
+    );
+    expect(rows).toEqual([
+      { id: 'not-yet', status: 'scheduled', error: null, late: null },
+      { id: 'too-early', status: 'expired', error: 'its expiresAt had passed', late: true },
+      { id: 'well', status: 'scheduled', error: null, late: null },
+    ]);
+    await database.query(`DELETE FROM inbox WHERE id IN ('well', 'not-yet')`);
+  });
+
   it('starts a scheduled message at its dueAt, not before', async () => {
     const [{ soon }] = (await database.query<{ soon: Date }>(
       `SELECT now() + interval '300 milliseconds' AS soon`,

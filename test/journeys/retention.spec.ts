@@ -325,4 +325,51 @@ describe('retention', () => {
     await replica.app.nest.get(Retention).sweep();
     expect(await database.query('SELECT id, status FROM inbox')).toEqual([{ id: 'revived', status: 'held' }]);
   });
+
+  it('forgets the numbers of producers that sent nothing for long enough, counted, and no others', async () => {
+    const own = await createDatabase();
+    const fresh = await startApp(own, { ROLES: 'api,upkeep', RETENTION_PRODUCERS: '20d' });
+    const post = async (producer: string, sequence: number) => {
+      const headers = { 'producer-id': producer, 'producer-sequence': String(sequence) };
+      return (await fresh.call('POST', '/v1/messages', { body: { type: 't', payload: sequence }, headers }))
+        .body;
+    };
+    try {
+      // More than are removed at a time, so that none is passed over between two parts.
+      await own.query(`
+        INSERT INTO producer (source, id, last, seen_at)
+        SELECT 's-' || n % 3, 'p-' || n, 5, now() - CASE WHEN n % 2 = 0 THEN interval '21 days' ELSE interval '19 days' END
+        FROM generate_series(1, 5000) AS n`);
+      for (const producer of ['idle', 'busy', 'posting']) for (const n of [1, 2]) await post(producer, n);
+      await own.query(
+        `UPDATE producer SET seen_at = now() - interval '21 days' WHERE id IN ('idle', 'posting')`,
+      );
+      const posting = await openSession(own);
+      await posting.query(`BEGIN; SELECT FROM producer WHERE id = 'posting' FOR UPDATE`);
+      await fresh.app.nest.get(Retention).sweep();
+      await posting.query('COMMIT');
+      await posting.close();
+
+      const left = await own.query(`
+        SELECT count(*)::int AS total, count(*) FILTER (WHERE seen_at < now() - interval '20 days')::int AS idle FROM producer`);
+      expect(left).toEqual([{ total: 2_502, idle: 1 }]);
+      expect((await metricsOf(fresh))('retention_removed_total{stage="producers"}')).toBe(2_501);
+      expect(await post('busy', 2)).toMatchObject({ duplicate: true });
+      // Its messages are still there, and with them their numbers; beyond, it begins anew.
+      const [first] = await own.query<{ id: string }>(
+        `SELECT id FROM inbox WHERE producer = 'idle' AND sequence = 1`,
+      );
+      expect(await post('idle', 1)).toMatchObject({ duplicate: true, id: first!.id });
+      await own.query(`DELETE FROM inbox WHERE producer = 'idle'; DELETE FROM producer WHERE id = 'idle'`);
+      expect(await post('idle', 3)).toEqual({
+        id: expect.any(String),
+        status: 'pending',
+        gap: { from: 1, to: 2 },
+      });
+      expect(await post('idle', 3)).toMatchObject({ duplicate: true });
+    } finally {
+      await fresh.close();
+      await own.drop();
+    }
+  });
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Schedules } from '../../src/upkeep/schedules/schedules.ts';
-import { startApp, type TestApp } from '../support/app.ts';
+import { type Answer, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 
@@ -28,6 +28,8 @@ const ticksOf = async (name: string, of = database) =>
       [`${name}/`],
     )
   ).map(({ at }) => Number(at));
+/** As the text it is; it is the last member. */
+const payloadIn = (text: string) => text.slice(text.indexOf(',"payload":') + ',"payload":'.length, -1);
 const eachOnce = (ticks: readonly number[]) => ticks.map((_, index) => ticks[0]! + index);
 const setNext = (name: string, ago: string) =>
   database.query(`UPDATE schedule SET next_at = date_trunc('minute', now()) - $2::interval WHERE name = $1`, [
@@ -63,6 +65,107 @@ describe('schedules', () => {
     const last = await call('GET', `/v1/messages/${encodeURIComponent(body.items[0].id)}`);
     expect(last.body.payload).toEqual({ n: 1 });
     expect((await call('DELETE', '/v1/schedules/every-second')).status).toBe(204);
+  });
+
+  const EXACT = '{ "b":-0,"a" : [1.0, 1e2,"\\u0041\\/"],"1":{},"0":null,\n\t"é":"\u2028"}';
+  it.each([
+    ['an object', EXACT],
+    ['a number', '-0'],
+    ['a string with escapes', '"\\u0041"'],
+    ['null', 'null'],
+    ['64 levels', `${'['.repeat(64)}${']'.repeat(64)}`],
+    ['64 KiB', `"${'x'.repeat(65_534)}"`],
+  ])(
+    'keep a payload exactly as it was sent: in each answer, in the list and in what they post (%s)',
+    async (_what, payload) => {
+      const body = `{"type":"tick","payload": ${payload} ,"cron":"* * * * * *"}`;
+      const put = await replicas[0]!.call('PUT', '/v1/schedules/exact', { body });
+      expect([put.status, payloadIn(put.text)]).toEqual([201, payload]);
+      await until(async () => (await ticksOf('exact')).length >= 1);
+      for (const action of ['pause', 'resume'])
+        expect(payloadIn((await call('POST', `/v1/schedules/exact/${action}`)).text)).toBe(payload);
+      expect(payloadIn((await call('GET', '/v1/schedules/exact')).text)).toBe(payload);
+      expect((await call('GET', '/v1/schedules')).text).toContain(`"payload":${payload}}`);
+      await call('DELETE', '/v1/schedules/exact');
+      const posted = await database.query<{ payload: string }>(
+        `DELETE FROM inbox WHERE starts_with(id, 'exact/') RETURNING payload::text AS payload`,
+      );
+      expect(new Set(posted.map((row) => row.payload))).toEqual(new Set([payload]));
+    },
+  );
+
+  it.each([
+    ['two equal keys', '{"a":1,"a":2}', 422, '/payload/a'],
+    ['half a surrogate pair', '"\\ud83d"', 422, '/payload'],
+    ['NUL', '"\\u0000"', 422, '/payload'],
+    ['a number that no double holds', '9007199254740993', 422, '/payload'],
+    ['a prototype', '{"__proto__":{}}', 422, '/payload/__proto__'],
+    ['65 levels', `${'['.repeat(65)}${']'.repeat(65)}`, 422, `/payload${'/0'.repeat(64)}`],
+    ['more than 64 KiB', `"${'x'.repeat(65_535)}"`, 422, '/payload'],
+    ['more than 64 KiB of UTF-8', `"${'é'.repeat(32_768)}"`, 422, '/payload'],
+    ['no JSON', '{a:1}', 400, undefined],
+  ])('refuse a payload as messages do: %s', async (_what, payload, status, pointer) => {
+    const body = `{"cron":"* * * * *","type":"tick","payload":${payload}}`;
+    const answer = await replicas[0]!.call('PUT', '/v1/schedules/refused', { body });
+    expect([answer.status, answer.body.errors?.[0].pointer]).toEqual([status, pointer]);
+  });
+
+  it('refuse a body that is not JSON by its content type, or not there', async () => {
+    const body = '{"cron":"* * * * *","type":"tick","payload":1}';
+    const put = (type: string, sent: string) =>
+      replicas[0]!.call('PUT', '/v1/schedules/typed', { body: sent, headers: { 'content-type': type } });
+    expect((await put('text/plain', body)).status).toBe(415);
+    expect((await put('application/cloudevents+json', body)).status).toBe(415);
+    expect((await put('application/json', '')).status).toBe(400);
+    expect((await replicas[0]!.call('PUT', '/v1/schedules/typed')).status).toBe(400);
+    expect((await put('application/json; charset=utf-8', body)).status).toBe(201);
+    await call('DELETE', '/v1/schedules/typed');
+  });
+
+  it('end a page of the list before its payloads are too many bytes, and go on with the next', async () => {
+    const own = await createDatabase();
+    const replica = await startApp(own, { ROLES: 'api' });
+    try {
+      // As they could be put before payloads were limited.
+      await own.query(`
+        INSERT INTO schedule (name, cron, timezone, type, payload, on_missed, next_at, created_by, updated_by)
+        SELECT 's-' || n, '0 0 1 1 *', 'UTC', 't', to_json(repeat('x', CASE n WHEN 5 THEN 6 ELSE 1 END * 1048576)), 'one',
+               '2999-01-01', 't', 't' FROM generate_series(1, 8) AS n`);
+      const pages: string[][] = [];
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const path = `/v1/schedules?limit=500${cursor && `&cursor=${cursor}`}`;
+        const { text, body }: Answer = await replica.call('GET', path);
+        expect(text.length).toBeLessThan(7 * 1_048_576);
+        pages.push(body.items.map(({ name }: { name: string }) => name));
+        cursor = body.next;
+      }
+      expect(pages).toEqual([['s-1', 's-2', 's-3'], ['s-4'], ['s-5'], ['s-6', 's-7', 's-8']]);
+      const short = (await replica.call('GET', '/v1/schedules?limit=2')).body;
+      expect([short.items.length, typeof short.next]).toEqual([2, 'string']);
+    } finally {
+      await replica.close();
+      await own.drop();
+    }
+  });
+
+  it('post a thousand missed ticks of the largest payload, each once', async () => {
+    await put('missed-large', { cron: '* * * * *', onMissed: 'all', payload: 'x'.repeat(65_534) });
+    await setNext('missed-large', '1100 minutes');
+    await until(async () => (await ticksOf('missed-large')).length >= 1_000, 60_000);
+    const ticks = await ticksOf('missed-large');
+    expect(ticks.slice(0, 1_000)).toEqual(ticks.slice(0, 1_000).map((_, index) => ticks[0]! + 60 * index));
+    await call('DELETE', '/v1/schedules/missed-large');
+    await database.query(`DELETE FROM inbox WHERE starts_with(id, 'missed-large/')`);
+  });
+
+  it('go on with what was put before cron expressions were checked so strictly', async () => {
+    await put('before', { cron: '0 0 1 1 *' });
+    const old = `mon-${'59,'.repeat(200)}0 * * * *`.replace('mon-', '0-');
+    await database.query(`UPDATE schedule SET cron = $1, paused = true WHERE name = 'before'`, [old]);
+    expect((await put('again', { cron: old })).status).toBe(422);
+    const resumed = await call('POST', '/v1/schedules/before/resume');
+    expect([resumed.status, resumed.body.cron]).toEqual([200, old]);
+    await call('DELETE', '/v1/schedules/before');
   });
 
   it('go by the clock of the database: that of a replica changes nothing', async () => {
@@ -232,6 +335,8 @@ describe('schedules', () => {
       '/cron',
     ]);
     expect(await faults({ ...good, timezone: 'Mars/Base' })).toEqual(['/timezone']);
+    expect(await faults({ ...good, timezone: 'Z'.repeat(1_000_000) })).toEqual(['/timezone']);
+    expect(await faults({ ...good, cron: '* '.repeat(500_000) })).toEqual(['/cron']);
     expect(await faults({ ...good, onMissed: 'some' })).toEqual(['/onMissed']);
     expect(await faults({ ...good, colour: 'red' })).toEqual(['/colour']);
     expect(await faults({ ...good, key: 'k'.repeat(300) })).toEqual(['/key']);

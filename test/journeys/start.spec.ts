@@ -36,12 +36,12 @@ beforeAll(async () => {
 });
 afterEach(async () => {
   for (const service of services.splice(0)) {
-    service.child.kill('SIGKILL');
+    service.kill();
     await service.exit();
   }
 });
 afterAll(async () => {
-  await stopOrphan(join(room, 'data'));
+  for (const data of ['data', 'npm']) await stopOrphan(join(room, data));
   await Promise.all([database.drop(), empty.drop()]);
   rmSync(room, { recursive: true, force: true, maxRetries: 5 });
 });
@@ -169,14 +169,29 @@ describe('a running service', () => {
     socket.destroy();
   });
 
-  it('ends at once when it is told to stop a second time', async () => {
+  it.each([
+    ['with another signal', 'SIGTERM'],
+    ['with the same one, again and again', 'SIGINT'],
+  ] as const)('ends at once when it is told to stop a second time, %s', async (_how, second) => {
     const service = started({ DATABASE_URL: database.url, DRAIN_TIMEOUT: '10m' });
     const socket = await withoutItsBody(await service.url());
     service.child.kill('SIGINT');
     await service.line(/service\.draining/);
-    service.child.kill('SIGINT');
+    await until(() => !service.child.kill(second) || service.child.exitCode !== null);
 
     expect(await service.exit()).toBe(1);
+    socket.destroy();
+  });
+
+  it('drains once for a signal that comes twice at the same time, and when its terminal closes meanwhile', async () => {
+    const service = started({ DATABASE_URL: database.url });
+    const socket = await withoutItsBody(await service.url());
+    service.child.kill('SIGTERM');
+    await service.line(/service\.draining/);
+    for (const signal of ['SIGTERM', 'SIGHUP', 'SIGHUP'] as const) service.child.kill(signal);
+    socket.write('{"a": 1}\n');
+
+    expect(await service.exit()).toBe(0);
     socket.destroy();
   });
 
@@ -220,6 +235,77 @@ describe('the embedded database', () => {
     process.kill(postmasterOf(settings.DATA_DIRECTORY), 'SIGKILL');
     expect(await third.exit()).toBe(1);
     expect(third.output()).toContain('database.embedded-lost');
+  });
+});
+
+describe('`npm start`', () => {
+  const DATA = () => join(room, 'npm');
+  const npmStart = async (more: Record<string, string> = {}) => {
+    const service = started({ DATA_DIRECTORY: DATA(), ...more }, { npm: true });
+    const { port } = new URL(await service.url());
+    return { ...service, port: Number(port), pid: service.child.pid!, postmaster: postmasterOf(DATA()) };
+  };
+  /** Waits without limit: a service that goes on breaks the test's own. */
+  const stopped = async ({ port, postmaster }: { port: number; postmaster: number }) => {
+    await until(async () => (await isRefused(port)) && !(await isAlive(postmaster)));
+    await until(() => readdirSync(DATA()).every((name) => !name.startsWith('owner-')));
+  };
+
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'has stopped the service and PostgreSQL when it ends after a %s to its own pid alone',
+    async (signal) => {
+      const service = await npmStart();
+      process.kill(service.pid, signal);
+
+      expect(await service.exit()).toBe(0);
+      expect([await isRefused(service.port), await isAlive(service.postmaster)]).toEqual([true, false]);
+      expect(eventsAfterStop(service)).toEqual(['service.draining', 'service.stopped']);
+    },
+  );
+
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'drains once when the whole process group gets a %s, as from a terminal or from systemd',
+    async (signal) => {
+      const service = await npmStart();
+      process.kill(-service.pid, signal);
+
+      await service.exit();
+      await stopped(service);
+      expect(eventsAfterStop(service)).toEqual(['service.draining', 'service.stopped']);
+    },
+  );
+
+  it.each(['SIGHUP', 'SIGKILL'] as const)(
+    'does not leave the service behind when npm is ended by a %s that it does not forward',
+    async (signal) => {
+      const service = await npmStart();
+      process.kill(service.pid, signal);
+
+      await stopped(service);
+      await service.exit();
+      expect(eventsAfterStop(service)).toEqual(['service.draining', 'service.stopped']);
+    },
+  );
+
+  it.each(['json', 'pretty'])('drains, too, when nobody reads its output (%s) any more', async (format) => {
+    const service = await npmStart({ LOG_FORMAT: format });
+    service.child.stdout!.destroy();
+    service.child.stderr!.destroy();
+    process.kill(-service.pid, 'SIGHUP');
+
+    await stopped(service);
+  });
+
+  it('ends PostgreSQL, too, when it is told to end at once', async () => {
+    const service = await npmStart({ DRAIN_TIMEOUT: '10m' });
+    const socket = await withoutItsBody(`http://127.0.0.1:${service.port}`);
+    process.kill(service.pid, 'SIGINT');
+    await service.line(/service\.draining/);
+    process.kill(service.pid, 'SIGTERM');
+
+    expect(await service.exit()).toBe(1);
+    await until(async () => !(await isAlive(service.postmaster)));
+    socket.destroy();
   });
 });
 

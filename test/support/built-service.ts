@@ -18,6 +18,8 @@ export interface BuiltService {
   url(): Promise<string>;
   /** Its exit code, or the signal that ended it. */
   exit(): Promise<number | string>;
+  /** Kills it if it still runs; started by npm, everything that npm started. */
+  kill(): void;
 }
 
 /** Compiles what changed; nothing when `npm test` has just done so. */
@@ -36,14 +38,18 @@ export function build(): void {
 export interface RunOptions {
   readonly uid?: number;
   readonly program?: string;
+  /** By `npm start`, as the leader of a process group of its own. */
+  readonly npm?: boolean;
 }
 
 /** Starts it with these settings and no others; the port is a free one unless given. */
 export function run(settings: Record<string, string>, options: RunOptions = {}): BuiltService {
-  const { uid, program = 'dist/src/main.js' } = options;
-  const child = spawn(process.execPath, [program], {
+  const { uid, program = 'dist/src/main.js', npm = false } = options;
+  const [command, args] = npm ? ['npm', ['start']] : [process.execPath, [program]];
+  const child = spawn(command, args, {
     cwd: ROOT,
     env: { PATH: process.env.PATH, PORT: '0', LOG_FORMAT: 'json', ...settings },
+    detached: npm,
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(uid === undefined ? {} : { uid, gid: uid }),
   });
@@ -79,6 +85,14 @@ export function run(settings: Record<string, string>, options: RunOptions = {}):
     exit: async () => {
       const [code, signal] = await ended;
       return code ?? signal!;
+    },
+    kill: () => {
+      if (!npm) return void child.kill('SIGKILL');
+      try {
+        process.kill(-child.pid!, 'SIGKILL');
+      } catch {
+        // None of the group is left.
+      }
     },
   };
   return service;

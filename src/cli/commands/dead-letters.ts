@@ -71,20 +71,24 @@ async function list(args: Arguments, { api, output }: Context): Promise<number> 
   const most = Number(args.text('limit') ?? 100);
   if (!Number.isInteger(most) || most < 1) throw usageFault('--limit must be a whole number above 0');
   const items = (await api.list(PATH, filterOf(args), most)) as DeadLetter[];
-  output.answer({ items }, () =>
+  output.answer({ items }, (limit) =>
     items.length === 0
       ? 'no dead letters\n'
-      : table(items, [
-          { title: 'ID', of: ({ id }) => id },
-          { title: 'STAGE', of: ({ stage }) => stage },
-          { title: 'LISTENER', of: ({ listener }) => listener },
-          { title: 'TYPE', of: ({ type }) => type },
-          { title: 'KEY', of: ({ key }) => key },
-          { title: 'TRIES', of: ({ attempt }) => attempt, right: true },
-          { title: 'BEHIND', of: ({ waiting }) => waiting, right: true },
-          { title: 'DIED', of: ({ diedAt }) => diedAt },
-          { title: 'ERROR', of: ({ error }) => error },
-        ]),
+      : table(
+          items,
+          [
+            { title: 'ID', of: ({ id }) => id },
+            { title: 'STAGE', of: ({ stage }) => stage },
+            { title: 'LISTENER', of: ({ listener }) => listener },
+            { title: 'TYPE', of: ({ type }) => type },
+            { title: 'KEY', of: ({ key }) => key },
+            { title: 'TRIES', of: ({ attempt }) => attempt, right: true },
+            { title: 'BEHIND', of: ({ waiting }) => waiting, right: true },
+            { title: 'DIED', of: ({ diedAt }) => diedAt },
+            { title: 'ERROR', of: ({ error }) => error },
+          ],
+          limit,
+        ),
   );
   return EXIT.ok;
 }
@@ -92,15 +96,19 @@ async function list(args: Arguments, { api, output }: Context): Promise<number> 
 async function groups(args: Arguments, { api, output }: Context): Promise<number> {
   const { body } = await api.get(`${PATH}/groups`, filterOf(args));
   const items: Group[] = body.items;
-  output.answer({ items }, () =>
+  output.answer({ items }, (limit) =>
     items.length === 0
       ? 'no dead letters\n'
-      : table(items, [
-          { title: 'COUNT', of: ({ count }) => count, right: true },
-          { title: 'STAGE', of: ({ stage }) => stage },
-          { title: 'LISTENER', of: ({ listener }) => listener },
-          { title: 'ERROR', of: ({ fingerprint }) => fingerprint },
-        ]),
+      : table(
+          items,
+          [
+            { title: 'COUNT', of: ({ count }) => count, right: true },
+            { title: 'STAGE', of: ({ stage }) => stage },
+            { title: 'LISTENER', of: ({ listener }) => listener },
+            { title: 'ERROR', of: ({ fingerprint }) => fingerprint },
+          ],
+          limit,
+        ),
   );
   return EXIT.ok;
 }

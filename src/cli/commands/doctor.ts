@@ -19,12 +19,16 @@ export const doctor: Command = {
       ...(args.flag('offline') ? [] : await checkService(context.api)),
     ];
     const well = findings.every(({ verdict }) => verdict !== 'fault');
-    context.output.answer({ well, findings }, () =>
-      table(findings, [
-        { title: 'CHECK', of: ({ check }) => check },
-        { title: '', of: ({ verdict }) => verdict },
-        { title: 'FOUND', of: ({ found }) => found },
-      ]).concat(advice(findings)),
+    context.output.answer({ well, findings }, (limit) =>
+      table(
+        findings,
+        [
+          { title: 'CHECK', of: ({ check }) => check },
+          { title: '', of: ({ verdict }) => verdict },
+          { title: 'FOUND', of: ({ found }) => found, whole: true },
+        ],
+        limit,
+      ).concat(advice(findings)),
     );
     return well ? EXIT.ok : EXIT.refused;
   },

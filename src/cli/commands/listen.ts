@@ -86,14 +86,14 @@ function print(
     body: parsed(body),
   };
   const { type, key } = (arrived.body ?? {}) as { type?: unknown; key?: unknown };
-  output.answer(arrived, () =>
+  output.answer(arrived, (limit) =>
     [
       arrived.at.slice(11, 23),
       verified.padEnd(10),
-      printable(type ?? request.headers['ce-type']),
-      `key=${printable(key ?? request.headers['ce-subject'])}`,
-      `id=${printable(arrived.id)}`,
-      printable(body.toString()),
+      printable(type ?? request.headers['ce-type'], limit),
+      `key=${printable(key ?? request.headers['ce-subject'], limit)}`,
+      `id=${printable(arrived.id, limit)}`,
+      printable(body.toString(), limit),
     ]
       .join('  ')
       .concat('\n'),

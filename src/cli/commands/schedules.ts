@@ -49,30 +49,36 @@ export const schedules: Command = {
       output.answer({ name, deleted: true }, () => `${name} is deleted\n`);
       return EXIT.ok;
     }
-    const { body } =
+    const { body, text } =
       action === 'put'
         ? await api.call('PUT', path, { body: bodyOf(args) })
         : await api.call('POST', `${path}/${action}`);
-    output.answer(body, () => shown([body]));
+    output.answerText(text, (limit) => shown([body], limit));
     return EXIT.ok;
   },
 };
 
 async function list({ api, output }: Context): Promise<number> {
-  const items = (await api.list(PATH, {}, 10_000)) as Schedule[];
-  output.answer({ items }, () => (items.length === 0 ? 'no schedules\n' : shown(items)));
+  const { items, text } = await api.listWithText(PATH, {}, 10_000);
+  output.answerText(`{"items":[${text}]}`, (limit) =>
+    items.length === 0 ? 'no schedules\n' : shown(items as Schedule[], limit),
+  );
   return EXIT.ok;
 }
 
-function shown(items: readonly Schedule[]): string {
-  return table(items, [
-    { title: 'NAME', of: ({ name }) => name },
-    { title: 'CRON', of: ({ cron }) => cron },
-    { title: 'ZONE', of: ({ timezone }) => timezone },
-    { title: 'TYPE', of: ({ type }) => type },
-    { title: 'NEXT', of: ({ nextAt, paused }) => (paused ? 'paused' : nextAt) },
-    { title: 'LAST', of: ({ lastAt }) => lastAt },
-  ]);
+function shown(items: readonly Schedule[], cellLimit: number): string {
+  return table(
+    items,
+    [
+      { title: 'NAME', of: ({ name }) => name },
+      { title: 'CRON', of: ({ cron }) => cron },
+      { title: 'ZONE', of: ({ timezone }) => timezone },
+      { title: 'TYPE', of: ({ type }) => type },
+      { title: 'NEXT', of: ({ nextAt, paused }) => (paused ? 'paused' : nextAt) },
+      { title: 'LAST', of: ({ lastAt }) => lastAt },
+    ],
+    cellLimit,
+  );
 }
 
 function bodyOf(args: Arguments): string {

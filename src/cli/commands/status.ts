@@ -45,7 +45,7 @@ export const status: Command = {
     if (!(everyMs >= 100)) throw usageFault('--every must be at least 0.1 seconds');
     if (args.flag('once')) {
       const now = await look(api);
-      output.answer(now, () => shown(now, undefined));
+      output.answer(now, (limit) => shown(now, undefined, limit));
       return now.ready && now.alive ? EXIT.ok : EXIT.refused;
     }
     let before: Status | undefined;
@@ -61,7 +61,7 @@ export const status: Command = {
 async function lookAgain(before: Status | undefined, api: Api, output: Output): Promise<Status> {
   try {
     const now = await look(api);
-    output.screen(now, () => shown(now, before));
+    output.screen(now, (limit) => shown(now, before, limit));
     return now;
   } catch (error) {
     if (!before || !(error instanceof Fault && error.passing)) throw error;
@@ -69,7 +69,7 @@ async function lookAgain(before: Status | undefined, api: Api, output: Output): 
     const at = new Date().toISOString();
     output.screen(
       { at, url: api.url, error: message },
-      () => `${timeOf(at)}  ${message}\n\n${shown(before, undefined)}`,
+      (limit) => `${timeOf(at)}  ${message}\n\n${shown(before, undefined, limit)}`,
     );
     return before;
   }
@@ -104,7 +104,7 @@ async function look(api: Api): Promise<Status> {
   };
 }
 
-function shown(now: Status, before: Status | undefined): string {
+function shown(now: Status, before: Status | undefined, cellLimit: number): string {
   const { inbox, listeners } = now;
   const lines = [
     `${now.url}  ${now.ready ? 'ready' : 'NOT READY'}, ${now.alive ? 'alive' : 'STANDING STILL'}  ${timeOf(now.at)}`,
@@ -120,17 +120,22 @@ function shown(now: Status, before: Status | undefined): string {
         { title: 'OLDEST', of: ({ oldestSeconds }) => secondsText(oldestSeconds), right: true },
         { title: 'DEAD', of: ({ deadLetters }) => deadLetters, right: true },
       ],
+      cellLimit,
     ),
     listeners.length === 0
       ? 'no listeners\n'
-      : table(listeners, [
-          { title: 'LISTENER', of: ({ name }) => name },
-          { title: 'STATE', of: ({ state, circuitOpen }) => (circuitOpen ? 'circuit open' : state) },
-          { title: 'READY', of: ({ ready }) => ready, right: true },
-          { title: 'HELD', of: ({ held }) => held, right: true },
-          { title: 'OLDEST', of: ({ oldestSeconds }) => secondsText(oldestSeconds), right: true },
-          { title: 'DEAD', of: ({ deadLetters }) => deadLetters, right: true },
-        ]),
+      : table(
+          listeners,
+          [
+            { title: 'LISTENER', of: ({ name }) => name },
+            { title: 'STATE', of: ({ state, circuitOpen }) => (circuitOpen ? 'circuit open' : state) },
+            { title: 'READY', of: ({ ready }) => ready, right: true },
+            { title: 'HELD', of: ({ held }) => held, right: true },
+            { title: 'OLDEST', of: ({ oldestSeconds }) => secondsText(oldestSeconds), right: true },
+            { title: 'DEAD', of: ({ deadLetters }) => deadLetters, right: true },
+          ],
+          cellLimit,
+        ),
   ];
   return lines.join('\n');
 }

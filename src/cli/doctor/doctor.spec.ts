@@ -68,8 +68,6 @@ describe('the doctor, about clocks', () => {
 
 describe('the doctor, about settings', () => {
   it.each([
-    [{ RETENTION_WAITING: '29d' }, 'RETENTION_WAITING is below another retention'],
-    [{ RETENTION_TYPES: 'urn:*=100d' }, 'RETENTION_WAITING is below another retention'],
     [{ EGRESS_ALLOW: '0.0.0.0/0+wide+metadata' }, 'EGRESS_ALLOW allows everything'],
     [
       { API_KEYS: 'a=produce[key=a]:sk_a_12345678,b=produce:sk_b_12345678', HOST: '127.0.0.1' },

@@ -50,16 +50,5 @@ function unwiseOf(settings: Settings): readonly Finding[] {
       `API_KEYS binds some producers, but not ${unbound.map(({ name }) => name).join(', ')}`,
       'those can still post for the sources and keys of the others: bind them, too',
     );
-  const { retentionWaiting, retentionFinished, retentionDead, retentionExpired, retentionSuperseded } =
-    settings;
-  const kept = [...settings.retentionTypes, ...settings.retentionDeadQueues].map(({ ms }) => ms);
-  if (
-    retentionWaiting <
-    Math.max(retentionFinished, retentionDead, retentionExpired, retentionSuperseded, ...kept)
-  )
-    warn(
-      'RETENTION_WAITING is below another retention',
-      'what was never handled is given up before what ended is forgotten: set it above the others',
-    );
   return findings;
 }

@@ -29,6 +29,8 @@ export interface EmbeddedPostgres {
   pid: number;
   /** Stops the server and gives the data folder back; resolves when it is gone. May be called again. */
   stop(): Promise<void>;
+  /** Signals the server to stop and waits for nothing: for when this process exits. */
+  requestStop(): void;
   /** Resolves when the server ends unasked; after `stop()` it stays pending. */
   exited: Promise<ServerEnd>;
 }
@@ -75,6 +77,7 @@ function handleOf(
     port: server.port,
     pid: server.process.pid!,
     stop: () => (stopping ??= stop()),
+    requestStop: () => void server.process.kill('SIGINT'),
     exited: new Promise((resolve) => {
       void server.ended.then(({ code, signal }) => stopping ?? resolve({ code, signal }));
     }),

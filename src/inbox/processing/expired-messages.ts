@@ -5,7 +5,7 @@ import { Database } from '../../database/database.ts';
 import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import { lockLaneAtRest } from '../../lanes/kept-holds.ts';
 import { byKey } from './by-key.ts';
-import { EXPIRE, EXPIRED } from './expired.sql.ts';
+import { EXPIRE, EXPIRED, EXPIRED_SCHEDULED } from './expired.sql.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 import { TOO_LATE } from './settle-store.ts';
 
@@ -17,7 +17,7 @@ interface Late {
   readonly lane: number;
 }
 
-/** A9: what waits behind a hold expires too, at its time and not when the hold ends. */
+/** A9: what waits behind a hold, or for its dueAt, expires too, at its time and not when that wait ends. */
 @Injectable()
 export class ExpiredMessages {
   constructor(
@@ -29,11 +29,15 @@ export class ExpiredMessages {
   }
 
   private async pass(): Promise<Next> {
-    const [, found] = await this.database.together([[STRAIGHT_PLANS], [EXPIRED, [MOST_AT_ONCE]]]);
+    const [, held, scheduled] = (await this.database.together([
+      [STRAIGHT_PLANS],
+      [EXPIRED, [MOST_AT_ONCE]],
+      [EXPIRED_SCHEDULED, [MOST_AT_ONCE]],
+    ])) as [unknown, Late[], Late[]];
     let ended = 0;
-    for (const late of byKey(found as Late[], ({ lane }) => lane)) ended += await this.expire(late);
+    for (const late of byKey([...held, ...scheduled], ({ lane }) => lane)) ended += await this.expire(late);
     this.metrics.expired(ended);
-    return ended === MOST_AT_ONCE ? 'again' : 'idle';
+    return ended >= MOST_AT_ONCE ? 'again' : 'idle';
   }
 
   /** As the holder of the lane would; one that is in a transaction right now is left for the next look. */

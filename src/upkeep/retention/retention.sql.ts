@@ -122,5 +122,26 @@ export const REMOVE_REPLAY_DELIVERIES = `
 export const REMOVE_REPLAYS = `
   DELETE FROM replay WHERE ${REPLAY_OVER} AND NOT EXISTS (SELECT FROM replay_delivery AS item WHERE item.replay = replay.id)`;
 
+/**
+ * retention.producers — those that sent nothing for so long, in the next stretch of names. There is no index by `seen_at` on
+ * purpose: each post of a producer would have to write it. One that posts right now is stepped over: to wait for it in another
+ * order than the ingest locks them in would be a deadlock. $1, $2 after source and id, $3 stretch, $4 ms
+ */
+export const REMOVE_PRODUCERS = `
+  WITH stretch AS MATERIALIZED (
+    SELECT source, id, seen_at FROM producer WHERE (source, id) > ($1, $2) ORDER BY source, id LIMIT $3
+  ),
+  idle AS MATERIALIZED (
+    SELECT producer.source, producer.id
+    FROM stretch JOIN producer ON producer.source = stretch.source AND producer.id = stretch.id
+    WHERE ${OLDER('stretch.seen_at', '$4::bigint')} AND ${OLDER('producer.seen_at', '$4::bigint')}
+    FOR UPDATE OF producer SKIP LOCKED
+  ),
+  removed AS (
+    DELETE FROM producer USING idle WHERE producer.source = idle.source AND producer.id = idle.id RETURNING 1
+  )
+  SELECT (SELECT count(*)::int FROM removed) AS removed, last.source, last.id
+  FROM (SELECT source, id FROM stretch ORDER BY source DESC, id DESC LIMIT 1) AS last`;
+
 /** retention.one — one sweeper at a time over all replicas. */
 export const TAKE_BROOM = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('retention')) AS mine`;

@@ -16,6 +16,7 @@ import {
   GIVE_UP,
   REMOVE_DELIVERIES,
   REMOVE_MESSAGES,
+  REMOVE_PRODUCERS,
   REMOVE_REPLAY_DELIVERIES,
   REMOVE_REPLAYS,
   REMOVE_RULING_ITEMS,
@@ -117,7 +118,8 @@ export class Retention {
     const { retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded } =
       this.settings;
     const { retentionTypes, retentionDeadQueues, retentionAudit } = this.settings;
-    if (this.sweeps++ % SWEEPS_PER_WALK === 0) Object.assign(this.lookedUpTo, { inbox: 0, outbox: 0 });
+    const fromTheBeginning = this.sweeps++ % SWEEPS_PER_WALK === 0;
+    if (fromTheBeginning) Object.assign(this.lookedUpTo, { inbox: 0, outbox: 0 });
     const types = [retentionTypes.map(({ name }) => likeOf(name)), retentionTypes.map(({ ms }) => ms)];
     const shortest = Math.min(
       ...[retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded],
@@ -136,6 +138,7 @@ export class Retention {
     const decided = Math.max(retentionAudit, retentionDead, ...retentionDeadQueues.map(({ ms }) => ms));
     await this.removeWithItems(course, REMOVE_RULING_ITEMS, REMOVE_RULINGS, decided);
     await this.removeWithItems(course, REMOVE_REPLAY_DELIVERIES, REMOVE_REPLAYS, decided);
+    if (fromTheBeginning) await this.removeProducers(course);
   }
 
   private async walk(course: Course, stage: Stage, sql: string, values: readonly unknown[]): Promise<void> {
@@ -183,6 +186,19 @@ export class Retention {
       if (ended === 0) continue;
       this.givenUp.inc({ stage }, ended);
       this.log.warn({ event: 'retention.given-up', stage, count: ended, after }, 'it was never handled');
+    }
+  }
+
+  private async removeProducers({ signal, progressed }: Course): Promise<void> {
+    let after = { source: '', id: '' };
+    while (!signal.aborted) {
+      const values = [after.source, after.id, STRETCH, this.settings.retentionProducers];
+      const [, rows] = await this.database.together([[STRAIGHT_PLANS], [REMOVE_PRODUCERS, values]]);
+      const [step] = rows as [{ removed: number; source: string; id: string }?];
+      if (!step) return;
+      this.removed.inc({ stage: 'producers' }, step.removed);
+      progressed();
+      after = step;
     }
   }
 

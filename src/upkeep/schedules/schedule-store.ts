@@ -18,6 +18,9 @@ import {
   UNTIL_NEXT,
 } from './schedules.sql.ts';
 
+/** Of the payloads on a page of the list. */
+const MAX_PAGE_BYTES = 4_194_304;
+
 export interface ScheduleRow {
   readonly name: string;
   readonly cron: string;
@@ -98,8 +101,15 @@ export class ScheduleStore {
     return row;
   }
 
-  list(after: string | undefined, limit: number): Promise<ScheduleRow[]> {
-    return this.reads.query(LIST_SCHEDULES, [after ?? '', limit]);
+  /** `edge`: the name of the last one, where the size of the payloads left out others. */
+  async list(
+    after: string | undefined,
+    limit: number,
+  ): Promise<{ rows: ScheduleRow[]; edge: string | undefined }> {
+    const values = [after ?? '', limit, MAX_PAGE_BYTES];
+    const rows = await this.reads.query<ScheduleRow & { found: number }>(LIST_SCHEDULES, values);
+    const last = rows.at(-1);
+    return { rows, edge: last && last.found > rows.length ? last.name : undefined };
   }
 
   takeDue(

@@ -1,60 +1,16 @@
-import { Body, Controller, Delete, Get, HttpCode, Param, Post, Put, Req, Res } from '@nestjs/common';
-import {
-  ApiBody,
-  ApiOperation,
-  ApiParam,
-  ApiProperty,
-  ApiPropertyOptional,
-  ApiResponse,
-  ApiTags,
-} from '@nestjs/swagger';
-import { IsIn, IsString } from 'class-validator';
+import { Controller, Delete, Get, HttpCode, Param, Post, Put, Req, Res } from '@nestjs/common';
+import { ApiBody, ApiOperation, ApiParam, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
 import { isName, NAME_FORM, refuseBadName } from '../../http/names.ts';
-import { Nullable } from '../../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
-import { faultyFields, Problem } from '../../http/problems.ts';
+import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
-import { validated } from '../../http/valid-body.ts';
-import { checkKey, checkName, Faults, LONGEST_TYPE } from '../../inbox/fields.ts';
 import { Cron } from './cron.ts';
-import { ON_MISSED, type OnMissed } from './due-ticks.ts';
+import { PutSchedule, readSchedule } from './read-schedule.ts';
 import { type ScheduleRow, ScheduleStore } from './schedule-store.ts';
+import { scheduleJson } from './schedule-view.ts';
 import { Schedules } from './schedules.ts';
-
-export class PutSchedule {
-  @ApiProperty({ example: '*/10 * * * *', description: '5 fields, or 6 with seconds first.' })
-  @IsString()
-  cron: string;
-
-  @ApiPropertyOptional({ example: 'Europe/Warsaw', default: 'UTC' })
-  @Nullable()
-  @IsString()
-  timezone?: string;
-
-  @ApiProperty({ example: 'urn:ekp:commands/check-timetables' })
-  @IsString()
-  type: string;
-
-  /** Any JSON; not looked into. */
-  @ApiProperty({ type: Object })
-  payload: unknown;
-
-  @ApiPropertyOptional({ description: 'Absent: each message is its own.' })
-  @Nullable()
-  @IsString()
-  key?: string;
-
-  @ApiPropertyOptional({
-    enum: ON_MISSED,
-    default: 'one',
-    description: 'What follows when no replica was there for more than a minute.',
-  })
-  @Nullable()
-  @IsIn(ON_MISSED)
-  onMissed?: OnMissed;
-}
 
 @ApiTags('schedules')
 @Controller('v1/schedules')
@@ -65,7 +21,7 @@ export class SchedulesController {
   ) {}
 
   @Put(':name')
-  @Allow('admin')
+  @Allow('admin', 'raw')
   @ApiOperation({ summary: 'Post a message at each tick of a cron expression, once over all replicas.' })
   @ApiParam({ name: 'name', example: 'timetables', description: NAME_FORM })
   @ApiBody({ type: PutSchedule })
@@ -74,33 +30,36 @@ export class SchedulesController {
   @ApiResponse({ status: 422, description: 'Not valid; `errors` points at each fault.' })
   async put(
     @Param('name') name: string,
-    @Body() body: unknown,
     @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ) {
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     refuseBadName(name);
-    const { parsed, ...definition } = await definitionOf(body);
-    const { row, created } = await this.store.put({ name, ...definition }, parsed, request.caller.name);
+    const { definition, cron } = await readSchedule(request);
+    const { row, created } = await this.store.put({ name, ...definition }, cron, request.caller.name);
     this.schedules.wake();
     if (created) void reply.code(201).header('location', `/v1/schedules/${name}`);
-    return scheduleView(row);
+    send(reply, scheduleJson(row));
   }
 
   @Get()
   @Allow('read')
-  @ApiOperation({ summary: 'All schedules, by name.' })
+  @ApiOperation({
+    summary: 'All schedules, by name.',
+    description: 'A page ends early, with a `next`, when its payloads are larger than 4 MiB.',
+  })
   @ApiPage()
-  async list(@Req() request: FastifyRequest) {
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const page = pageRequest(queryOf(request.query, ['limit', 'cursor']), isName);
-    const rows = await this.store.list(page.after, page.limit + 1);
-    return pageOf(rows, page.limit, (row) => row.name, scheduleView);
+    const { rows, edge } = await this.store.list(page.after, page.limit + 1);
+    const { items, next } = pageOf(rows, page.limit, (row) => row.name, scheduleJson, edge);
+    send(reply, `{"items":[${items.join(',')}],"next":${JSON.stringify(next)}}`);
   }
 
   @Get(':name')
   @Allow('read')
   @ApiOperation({ summary: 'A schedule, when it ticked last and when it ticks next.' })
-  async one(@Param('name') name: string) {
-    return scheduleView(known(isName(name) ? await this.store.find(name) : undefined));
+  async one(@Param('name') name: string, @Res() reply: FastifyReply): Promise<void> {
+    send(reply, scheduleJson(known(isName(name) ? await this.store.find(name) : undefined)));
   }
 
   @Delete(':name')
@@ -115,47 +74,32 @@ export class SchedulesController {
   @HttpCode(200)
   @Allow('admin', 'none')
   @ApiOperation({ summary: 'Post nothing until it is resumed.' })
-  pause(@Param('name') name: string, @Req() request: FastifyRequest) {
-    return this.setPaused(name, true, request);
+  async pause(
+    @Param('name') name: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    send(reply, await this.setPaused(name, true, request));
   }
 
   @Post(':name/resume')
   @HttpCode(200)
   @Allow('admin', 'none')
   @ApiOperation({ summary: 'Go on with the next tick; those meanwhile are not made up for.' })
-  async resume(@Param('name') name: string, @Req() request: FastifyRequest) {
-    const view = await this.setPaused(name, false, request);
+  async resume(
+    @Param('name') name: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const json = await this.setPaused(name, false, request);
     this.schedules.wake();
-    return view;
+    send(reply, json);
   }
 
-  private async setPaused(name: string, paused: boolean, { caller }: FastifyRequest) {
+  private async setPaused(name: string, paused: boolean, { caller }: FastifyRequest): Promise<string> {
     const row = isName(name) ? await this.store.setPaused(name, paused, nextOf, caller.name) : undefined;
-    return scheduleView(known(row));
+    return scheduleJson(known(row));
   }
-}
-
-async function definitionOf(body: unknown) {
-  // The payload is anybody's: it is not shown to the library, which would leave parts of it out.
-  const { payload, ...rest } = (body ?? {}) as Record<string, unknown>;
-  const fields = await validated(PutSchedule, typeof body === 'object' && !Array.isArray(body) ? rest : body);
-  const faults = new Faults();
-  if (payload === undefined) faults.add('/payload', 'is required');
-  const type = checkName(fields.type, LONGEST_TYPE, '/type', faults);
-  const key = fields.key === undefined ? null : checkKey(fields.key, '/key', faults);
-  const timezone = fields.timezone ?? 'UTC';
-  const parsed = Cron.parse(fields.cron, timezone);
-  if (parsed.kind === 'faulty') faults.add(parsed.pointer, parsed.detail);
-  if (parsed.kind === 'faulty' || faults.list.length > 0) throw faultyFields(faults.list);
-  return {
-    cron: fields.cron.trim(),
-    parsed: parsed.cron,
-    timezone,
-    type: type!,
-    payload: JSON.stringify(payload),
-    key: key!,
-    on_missed: fields.onMissed ?? ('one' as const),
-  };
 }
 
 function nextOf({ cron, timezone }: ScheduleRow, now: Date): Date {
@@ -164,23 +108,8 @@ function nextOf({ cron, timezone }: ScheduleRow, now: Date): Date {
   throw new Problem('conflict', `${parsed.pointer} ${parsed.detail}; put it anew.`);
 }
 
-function scheduleView(row: ScheduleRow) {
-  return {
-    name: row.name,
-    cron: row.cron,
-    timezone: row.timezone,
-    type: row.type,
-    payload: JSON.parse(row.payload),
-    key: row.key,
-    onMissed: row.on_missed,
-    paused: row.paused,
-    nextAt: row.paused ? null : row.next_at,
-    lastAt: row.last_at,
-    createdAt: row.created_at,
-    createdBy: row.created_by,
-    updatedAt: row.updated_at,
-    updatedBy: row.updated_by,
-  };
+function send(reply: FastifyReply, json: string): void {
+  void reply.type('application/json; charset=utf-8').send(json);
 }
 
 function known(row: ScheduleRow | undefined): ScheduleRow {

@@ -24,8 +24,16 @@ export const DELETE_SCHEDULE = 'DELETE FROM schedule WHERE name = $1';
 
 export const FIND_SCHEDULE = `SELECT ${COLUMNS} FROM schedule WHERE name = $1`;
 
-/** $1 after, $2 most */
-export const LIST_SCHEDULES = `SELECT ${COLUMNS} FROM schedule WHERE name > $1 ORDER BY name LIMIT $2`;
+/**
+ * schedule.list — the first one, and those after it until their payloads exceed the limit; `found`: how many there are
+ * without that. $1 after, $2 max, $3 max bytes
+ */
+export const LIST_SCHEDULES = `
+  SELECT ${COLUMNS}, found FROM (
+    SELECT *, count(*) OVER ()::int AS found, sum(octet_length(payload::text)) OVER (ORDER BY name) AS bytes, row_number() OVER (ORDER BY name)
+    FROM (SELECT * FROM schedule WHERE name > $1 ORDER BY name LIMIT $2) AS next
+  ) AS page
+  WHERE row_number = 1 OR bytes <= $3 ORDER BY name`;
 
 /**
  * schedule.takeDue — locked until the transaction that posts their messages ends. A replica that comes second steps over

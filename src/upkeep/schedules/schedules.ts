@@ -15,6 +15,8 @@ import { type ScheduleRow, ScheduleStore } from './schedule-store.ts';
 
 const SOURCE = 'urn:sluice:schedules';
 const MOST_AT_ONCE = 20;
+/** Of the payloads in one statement: a thousand missed ticks have as many copies. */
+const MAX_INSERT_BYTES = 4_194_304;
 /** Another replica may have been told of a schedule. */
 const LONGEST_REST_MS = 1_000;
 /** So long a schedule that this replica does not understand is left to others. */
@@ -85,9 +87,12 @@ export class Schedules {
     await this.store.advance(row.name, nextAt, ticks.at(-1), tx);
     if (ticks.length === 0) return [];
     const messages = ticks.map((tick) => messageOf(row, tick));
-    // One that is there already is left out: a second guard, should the row ever be restored from a backup.
-    const posted = await this.ingest.insert(messages, tx);
-    this.ticks.inc({ schedule: row.name }, posted.length);
+    const perInsert = Math.max(1, Math.floor(MAX_INSERT_BYTES / row.payload.length));
+    for (let from = 0; from < messages.length; from += perInsert) {
+      // One that is there already is left out: a second guard, should the row ever be restored from a backup.
+      const posted = await this.ingest.insert(messages.slice(from, from + perInsert), tx);
+      this.ticks.inc({ schedule: row.name }, posted.length);
+    }
     return messages.map(({ lane }) => lane);
   }
 

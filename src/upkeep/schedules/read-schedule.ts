@@ -1,0 +1,97 @@
+import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
+import { IsIn, IsString } from 'class-validator';
+import type { FastifyRequest } from 'fastify';
+import { readWithRawMember } from '../../http/body.ts';
+import { Nullable } from '../../http/optional.ts';
+import { faultyFields } from '../../http/problems.ts';
+import { validated } from '../../http/valid-body.ts';
+import { checkKey, checkName, Faults, LONGEST_TYPE } from '../../inbox/fields.ts';
+import { Cron, type Parsed } from './cron.ts';
+import { cronFault } from './cron-fields.ts';
+import { ON_MISSED, type OnMissed } from './due-ticks.ts';
+import type { ScheduleDefinition } from './schedule-store.ts';
+
+/** Up to a thousand missed ticks are posted at a time, each with a copy of it. */
+const MAX_PAYLOAD_BYTES = 65_536;
+/** Twice as long as any of the time zone database. */
+const MAX_ZONE_LENGTH = 64;
+
+export class PutSchedule {
+  @ApiProperty({
+    example: '*/10 * * * *',
+    description: '5 fields, or 6 with seconds first; up to 256 characters.',
+  })
+  @IsString()
+  cron: string;
+
+  @ApiPropertyOptional({ example: 'Europe/Warsaw', default: 'UTC' })
+  @Nullable()
+  @IsString()
+  timezone?: string;
+
+  @ApiProperty({ example: 'urn:ekp:commands/check-timetables' })
+  @IsString()
+  type: string;
+
+  @ApiProperty({ type: Object, description: 'Any JSON, up to 64 KiB; posted exactly as it is written here.' })
+  payload: unknown;
+
+  @ApiPropertyOptional({ description: 'Absent: each message is its own.' })
+  @Nullable()
+  @IsString()
+  key?: string;
+
+  @ApiPropertyOptional({
+    enum: ON_MISSED,
+    default: 'one',
+    description: 'What follows when no replica was there for more than a minute.',
+  })
+  @Nullable()
+  @IsIn(ON_MISSED)
+  onMissed?: OnMissed;
+}
+
+export interface PostedSchedule {
+  readonly definition: Omit<ScheduleDefinition, 'name'>;
+  readonly cron: Cron;
+}
+
+/** What is put, or a 422 that names every fault. The payload stays the text it is. */
+export async function readSchedule(request: FastifyRequest): Promise<PostedSchedule> {
+  const { rest, raw: payload } = readWithRawMember(request, 'payload');
+  const fields = await validated(PutSchedule, rest);
+  const faults = new Faults();
+  if (payload === undefined) faults.add('/payload', 'is required');
+  else if (Buffer.byteLength(payload) > MAX_PAYLOAD_BYTES)
+    faults.add('/payload', `must not be larger than ${MAX_PAYLOAD_BYTES} bytes`);
+  const type = checkName(fields.type, LONGEST_TYPE, '/type', faults);
+  const key = fields.key === undefined ? null : checkKey(fields.key, '/key', faults);
+  const timezone = fields.timezone ?? 'UTC';
+  const parsed = parse(fields.cron, timezone);
+  if (parsed.kind === 'faulty') faults.add(parsed.pointer, parsed.detail);
+  if (parsed.kind === 'faulty' || faults.list.length > 0) throw faultyFields(faults.list);
+  return {
+    definition: {
+      cron: fields.cron.trim(),
+      timezone,
+      type: type!,
+      payload: payload!,
+      key: key!,
+      on_missed: fields.onMissed ?? 'one',
+    },
+    cron: parsed.cron,
+  };
+}
+
+/** Stricter than what is stored is read: a schedule that was put before these rules goes on. */
+function parse(cron: string, timezone: string): Parsed {
+  const detail = cronFault(cron);
+  if (detail !== undefined) return { kind: 'faulty', pointer: '/cron', detail };
+  if (timezone.length > MAX_ZONE_LENGTH)
+    return {
+      kind: 'faulty',
+      pointer: '/timezone',
+      detail: `must not be longer than ${MAX_ZONE_LENGTH} characters`,
+    };
+  return Cron.parse(cron, timezone);
+}
