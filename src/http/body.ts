@@ -5,6 +5,9 @@ import { faultyFields, Problem } from './problems.ts';
 
 const JSON_TYPES = ['application/json', 'application/cloudevents+json', 'application/cloudevents-batch+json'];
 
+/** Values of a body that is parsed: each becomes an object, and none of these bodies has a use for so many. */
+const MAX_VALUES = 200_000;
+
 /** Teaches Fastify our one way to read a body: whole, bounded, and exact or refused. */
 export function readBodies(fastify: FastifyInstance): void {
   fastify.removeAllContentTypeParsers();
@@ -57,10 +60,11 @@ function refuseContent(body: unknown): void {
 function parseExact(body: Buffer): unknown {
   const text = decodeUtf8(body);
   if (text === undefined) throw new Problem('malformed-json', 'The body is not UTF-8.');
-  const scan = ExactJson.scan(text);
+  const scan = ExactJson.scan(text, { outline: 0, maxValues: MAX_VALUES });
   if (scan.ok) return JSON.parse(text);
   const { code, pointer, detail } = scan.fault;
   if (code === 'malformed') throw new Problem('malformed-json', detail);
+  if (code === 'too-many') throw faultyFields([{ pointer, detail }]);
   throw new Problem('invalid', 'The body holds something that cannot be kept exactly.', {
     errors: [{ pointer, detail }],
   });

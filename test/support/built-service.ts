@@ -36,12 +36,14 @@ export function build(): void {
 export interface RunOptions {
   readonly uid?: number;
   readonly program?: string;
+  /** Of Node. */
+  readonly flags?: readonly string[];
 }
 
 /** Starts it with these settings and no others; the port is a free one unless given. */
 export function run(settings: Record<string, string>, options: RunOptions = {}): BuiltService {
-  const { uid, program = 'dist/src/main.js' } = options;
-  const child = spawn(process.execPath, [program], {
+  const { uid, program = 'dist/src/main.js', flags = [] } = options;
+  const child = spawn(process.execPath, [...flags, program], {
     cwd: ROOT,
     env: { PATH: process.env.PATH, PORT: '0', LOG_FORMAT: 'json', ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
