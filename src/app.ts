@@ -53,7 +53,8 @@ export async function createApp(
     nest,
     routes: server.routes.routes,
     async listen() {
-      await nest.listen(settings.port, settings.host!);
+      // Asked for that name, Fastify makes a second server for the other address, without any of our guards.
+      await nest.listen(settings.port, settings.host === 'localhost' ? '127.0.0.1' : settings.host!);
       readiness.status = 'ready';
       return nest.getUrl();
     },

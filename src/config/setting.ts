@@ -89,6 +89,20 @@ export function choice<const T extends string>(
   );
 }
 
+/** One that depends on others where it is absent. */
+export function choiceOrNone<const T extends string>(
+  options: Common & { of: readonly T[] },
+): Setting<T | undefined> {
+  return {
+    about: options.about,
+    allowed: options.of.join(', '),
+    default: undefined,
+    absent: undefined,
+    secret: options.secret ?? false,
+    parse: (raw) => options.of.find((one) => one === raw.trim()),
+  };
+}
+
 /** A comma-separated, non-empty subset. */
 export function subset<const T extends string>(
   options: Common & { of: readonly T[]; default: readonly NoInfer<T>[] },

@@ -7,6 +7,7 @@ import { parseSecretsKeys, SECRETS_KEYS_FORM } from './secrets-keys-variable.ts'
 import {
   bytes,
   choice,
+  choiceOrNone,
   duration,
   durations,
   integer,
@@ -21,7 +22,10 @@ import {
  * A loop, a limit or a time that someone may want to change stands here and nowhere else.
  */
 export const SETTINGS = {
-  HOST: text({ about: 'Address to listen on. Default: `127.0.0.1` without api keys, else `0.0.0.0`.' }),
+  HOST: text({
+    about:
+      'Address to listen on. Default: `127.0.0.1` without api keys, else `0.0.0.0`. `localhost` is `127.0.0.1`.',
+  }),
   PORT: integer({ min: 0, max: 65_535, default: 3000, about: 'Port to listen on; 0 picks a free one.' }),
   ROLES: subset({
     of: ['api', 'inbox', 'outbox', 'upkeep'],
@@ -47,10 +51,10 @@ export const SETTINGS = {
     parse: parseApiKeys,
     about: 'Keys that are valid from the start. More are managed at `/v1/api-keys`.',
   }),
-  METRICS_ACCESS: choice({
+  METRICS_ACCESS: choiceOrNone({
     of: ['open', 'keyed'],
-    default: 'open',
-    about: '`keyed`: `/metrics` wants a key with scope `read`.',
+    about:
+      '`keyed`: `/metrics` needs a key with scope `read`; `open`: none. Default: `open` where HOST is loopback, else `keyed`.',
   }),
   METRICS_INTERVAL: duration({
     min: '100ms',
@@ -63,6 +67,20 @@ export const SETTINGS = {
     max: '5m',
     default: '15s',
     about: 'A request that has not arrived whole by then is cut off.',
+  }),
+  WRITE_TIMEOUT: duration({
+    min: '1s',
+    max: '10m',
+    default: '30s',
+    about:
+      'A connection whose caller reads nothing of its response for this long is closed. Requests that wait (`?wait=`) have no response yet and are not affected.',
+  }),
+  CONNECTIONS_LIMIT: integer({
+    min: 10,
+    max: 1_000_000,
+    default: 5_000,
+    about:
+      'Open connections at a time; further ones are closed at once. Each needs a file descriptor, and up to 100 KiB while requests are pipelined on it.',
   }),
   BODY_LIMIT: bytes({
     min: '1KiB',

@@ -386,6 +386,19 @@ describe('unsafe together', () => {
   });
 });
 
+describe('METRICS_ACCESS', () => {
+  it.each([
+    ['open', {}],
+    ['open', { HOST: '::1', API_KEYS: `a=read:${KEY}` }],
+    ['keyed', { API_KEYS: `a=read:${KEY}` }],
+    ['keyed', { HOST: '10.0.0.1', API_KEYS: `a=read:${KEY}` }],
+    ['open', { METRICS_ACCESS: 'open', API_KEYS: `a=read:${KEY}` }],
+    ['keyed', { METRICS_ACCESS: 'keyed' }],
+  ])('is %s by default or by name: %j', (access, environment) => {
+    expect(loadSettings(environment).metricsAccess).toBe(access);
+  });
+});
+
 describe('the table of settings', () => {
   it('has a row of four cells for each', () => {
     const [head, , ...rows] = settingsTable().split('\n');

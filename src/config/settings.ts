@@ -43,13 +43,18 @@ export function loadSettings(environment: Readonly<Record<string, string | undef
     } else values[camelCase(name)] = value;
   }
   if (faults.length) throw new SettingsError(faults);
-  const settings = withHost(values as unknown as Settings);
+  const settings = withMetricsAccess(withHost(values as unknown as Settings));
   refuseUnsafe(settings);
   return frozen(settings);
 }
 
 function withHost(settings: Settings): Settings {
   return { ...settings, host: settings.host ?? (settings.apiKeys.length ? '0.0.0.0' : '127.0.0.1') };
+}
+
+function withMetricsAccess(settings: Settings): Settings {
+  const { metricsAccess = isLoopback(settings.host!) ? 'open' : 'keyed' } = settings;
+  return { ...settings, metricsAccess };
 }
 
 /** Combinations that are each fine alone and harmful together. */

@@ -1,7 +1,8 @@
 import { applyDecorators, type Type } from '@nestjs/common';
 import { ApiExtraModels, ApiOkResponse, ApiQuery, getSchemaPath } from '@nestjs/swagger';
 import type { ObjectLiteral, SelectQueryBuilder } from 'typeorm';
-import { type Page, pageOf, pageRequest } from '../http/pages.ts';
+import { PAGE_BYTES } from '../http/page-bytes.ts';
+import { PAGE_LIMIT_FORM, type Page, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { utcOf } from '../http/time.ts';
 
@@ -64,8 +65,8 @@ export class Sorting<Field extends string> {
       builder.andWhere(beyond, { cursorValue: value, cursorId: id });
     }
     for (const column of new Set(columns)) builder.addOrderBy(column, descending ? 'DESC' : 'ASC');
-    const rows = await builder.limit(limit + 1).getMany();
-    return pageOf(rows, limit, (row) => [sort, textOf(row[field]), row.id] satisfies Cursor, itemOf);
+    const { rows, fitting } = await rowsWithinBytes(builder, limit);
+    return pageOf(rows, fitting, (row) => [sort, textOf(row[field]), row.id] satisfies Cursor, itemOf);
   }
 
   private isCursor(value: unknown, sort: string, field: Field): value is Cursor {
@@ -73,6 +74,28 @@ export class Sorting<Field extends string> {
     if (!value.every((one) => typeof one === 'string' && !one.includes('\u0000'))) return false;
     return this.fields[field] === 'text' || utcOf(value[1]) === value[1];
   }
+}
+
+/**
+ * The rows of a page, which ends where they become too large together, and one more if there is one. `fitting`: how many
+ * the page has room for. Their sizes are asked for first: the client would hold all of what it asks for.
+ */
+export async function rowsWithinBytes<Row extends ObjectLiteral>(
+  builder: SelectQueryBuilder<Row>,
+  limit: number,
+): Promise<{ rows: Row[]; fitting: number }> {
+  const sizes = await builder
+    .clone()
+    .select(`octet_length(("${builder.alias}".*)::text)`, 'bytes')
+    .limit(limit)
+    .getRawMany<{ bytes: number }>();
+  let left = PAGE_BYTES;
+  const tooLarge = sizes.findIndex(({ bytes }) => {
+    left -= bytes;
+    return left < 0;
+  });
+  const fitting = tooLarge < 0 ? limit : Math.max(1, tooLarge);
+  return { rows: await builder.limit(fitting + 1).getMany(), fitting };
 }
 
 /** The parameters and the answer of a sorted list, in the OpenAPI document. */
@@ -86,7 +109,7 @@ export function ApiSortedPage(item: Type, sorting: Sorting<string>): MethodDecor
 /** The parameters and the answer of a list in pages, in the OpenAPI document. */
 export function ApiPage(item: Type): MethodDecorator {
   return applyDecorators(
-    ApiQuery({ name: 'limit', required: false, description: '1 to 500; 50 by default.' }),
+    ApiQuery({ name: 'limit', required: false, description: PAGE_LIMIT_FORM }),
     ApiQuery({ name: 'cursor', required: false, description: '`next` of the page before.' }),
     ApiExtraModels(item),
     ApiOkResponse({

@@ -8,6 +8,9 @@ const JSON_TYPES = ['application/json', 'application/cloudevents+json', 'applica
 /** How deep a payload may be nested; the object around it comes on top. */
 const DEEPEST_MEMBER = 64;
 
+/** Values of a body that is parsed: each becomes an object, and none of these bodies has a use for so many. */
+const MAX_VALUES = 200_000;
+
 /** Teaches Fastify our one way to read a body: whole, bounded, and exact or refused. */
 export function readBodies(fastify: FastifyInstance): void {
   fastify.removeAllContentTypeParsers();
@@ -58,7 +61,7 @@ function refuseContent(body: unknown): void {
 
 /** JSON that means the same here as it did to the sender, or a Problem that names the place. */
 function parseExact(body: Buffer): unknown {
-  return JSON.parse(scanned(body).text);
+  return JSON.parse(scanned(body, { outline: 0 }).text);
 }
 
 /** An object of which one member, as deep as the payload of a message may be, is kept as the text it was sent as. */
@@ -86,10 +89,11 @@ export function readWithRawMember(
 function scanned(body: Buffer, options?: ScanOptions): { text: string; document: JsonSlice } {
   const text = decodeUtf8(body);
   if (text === undefined) throw new Problem('malformed-json', 'The body is not UTF-8.');
-  const scan = ExactJson.scan(text, options);
+  const scan = ExactJson.scan(text, { maxValues: MAX_VALUES, ...options });
   if (scan.ok) return { text, document: scan.value };
   const { code, pointer, detail } = scan.fault;
   if (code === 'malformed') throw new Problem('malformed-json', detail);
+  if (code === 'too-many') throw faultyFields([{ pointer, detail }]);
   throw new Problem('invalid', 'The body holds something that cannot be kept exactly.', {
     errors: [{ pointer, detail }],
   });

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Histogram } from 'prom-client';
 import { Metrics } from '../telemetry/metrics.ts';
+import type { ClosedFor } from './connections.ts';
 import type { ProblemName } from './problems.ts';
 
 /** What is called: by method and path, as routes are declared. */
@@ -13,10 +14,11 @@ export interface Called {
 export class HttpMetrics {
   private readonly seconds;
   private readonly problems;
+  private readonly connectionsClosed;
   private readonly known = new Map<string, Histogram.Internal<'method' | 'route' | 'status'>>();
   private readonly watchers: (Called & { tell(problem: ProblemName): void })[] = [];
 
-  constructor(metrics: Metrics) {
+  constructor(private readonly metrics: Metrics) {
     this.seconds = metrics.histogram({
       name: 'http_request_seconds',
       help: 'From the first byte of a request to the end of its answer, by route and class of status.',
@@ -28,6 +30,27 @@ export class HttpMetrics {
       help: 'Requests answered with a problem, by its name.',
       labelNames: ['problem'],
     });
+    this.connectionsClosed = metrics.counter({
+      name: 'http_connections_closed_total',
+      help: 'Connections the service closed: `pipelined` (too many requests unanswered), `stalled` (what was written was not read), `limit` (refused: CONNECTIONS_LIMIT).',
+      labelNames: ['reason'],
+    });
+    for (const reason of ['pipelined', 'stalled', 'limit'] as const)
+      this.connectionsClosed.inc({ reason }, 0);
+  }
+
+  countConnections(open: () => number): void {
+    this.metrics.gauge({
+      name: 'http_connections',
+      help: 'Connections that are open.',
+      collect() {
+        this.set(open());
+      },
+    });
+  }
+
+  closed(reason: ClosedFor): void {
+    this.connectionsClosed.inc({ reason });
   }
 
   /** Problems of this route and of those below it, whether before its handler, in it or after it. */

@@ -1,5 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiQuery } from '@nestjs/swagger';
+import { PAGE_BYTES, type Sized } from './page-bytes.ts';
 import { Problem } from './problems.ts';
 
 export interface Page<T> {
@@ -14,12 +15,13 @@ export interface PageRequest<Cursor> {
 }
 
 const LARGEST_PAGE = 500;
+export const PAGE_LIMIT_FORM = `1 to ${LARGEST_PAGE}; 50 by default. A page ends at ${PAGE_BYTES / 1024 / 1024} MiB, too: \`next\` goes on from there.`;
 
 /** What a route that answers with pages takes. */
 export function ApiPage(): MethodDecorator {
   return applyDecorators(
     ApiQuery({ name: 'cursor', required: false }),
-    ApiQuery({ name: 'limit', required: false }),
+    ApiQuery({ name: 'limit', required: false, description: PAGE_LIMIT_FORM }),
   );
 }
 
@@ -35,8 +37,8 @@ export function pageRequest<Cursor>(
 }
 
 /**
- * `rows` holds up to limit + 1: the one too many tells that there is more. `edge`: the cursor of a page that has not looked
- * at everything and found less.
+ * `rows` holds up to limit + 1: the one too many tells that there is more, and so does one that does not fit into the bytes
+ * of a page. `edge`: the cursor of a page that has not looked at everything and found less.
  */
 export function pageOf<Row, Item>(
   rows: readonly Row[],
@@ -45,9 +47,10 @@ export function pageOf<Row, Item>(
   itemOf: (row: Row) => Item,
   edge?: unknown,
 ): Page<Item> {
-  const shown = rows.slice(0, limit);
+  const fitting = rows.findIndex((row) => (row as Partial<Sized>).fits === false);
+  const shown = rows.slice(0, fitting < 0 ? limit : Math.min(limit, fitting));
   const last = shown.at(-1);
-  const next = rows.length > limit && last !== undefined ? cursorOfRow(last) : edge;
+  const next = rows.length > shown.length && last !== undefined ? cursorOfRow(last) : edge;
   return { items: shown.map(itemOf), next: next === undefined ? null : encode(next) };
 }
 

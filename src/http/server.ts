@@ -8,6 +8,7 @@ import type { Log } from '../telemetry/logger.ts';
 import { type Access, bearerToken, type Caller, permits, unauthenticated } from './access.ts';
 import { BodiesInFlight } from './bodies-in-flight.ts';
 import { readBodies } from './body.ts';
+import { Connections } from './connections.ts';
 import type { Called, HttpMetrics } from './http-metrics.ts';
 import { isFaultOfOurs, problemOf } from './problem-of.ts';
 import { PROBLEM_MEDIA_TYPE, Problem, retryAfter } from './problems.ts';
@@ -16,6 +17,10 @@ import { RouteTable } from './routes.ts';
 
 /** Long enough for a message id of 200 characters, percent-encoded. */
 const LONGEST_PATH_PART = 3_000;
+
+/** How the parser calls what comes behind "Connection: close", and an end in the middle of a request. */
+const DATA_AFTER_CLOSE = 'HPE_CLOSED_CONNECTION';
+const HUNG_UP = 'HPE_INVALID_EOF_STATE';
 
 /** Between an answer and the next request of one who sends them without waiting. */
 const PAUSE_MS = 100;
@@ -36,7 +41,7 @@ export class Server {
   private gatekeeper: Gatekeeper | undefined;
   private metrics: HttpMetrics | undefined;
   private readonly bodies: BodiesInFlight;
-  private readonly connections = new Set<Socket>();
+  private readonly connections: Connections;
   private parting = false;
   private stopping = false;
 
@@ -46,6 +51,7 @@ export class Server {
   ) {
     this.routes = new RouteTable(settings.batchBodyLimit);
     this.bodies = new BodiesInFlight(settings.bodiesLimit);
+    this.connections = new Connections(settings, (reason) => this.metrics?.closed(reason));
     this.adapter = new FastifyAdapter({
       bodyLimit: settings.bodyLimit,
       requestTimeout: settings.requestTimeout,
@@ -77,6 +83,7 @@ export class Server {
 
   measureWith(metrics: HttpMetrics): void {
     this.metrics = metrics;
+    metrics.countConnections(() => this.connections.size);
   }
 
   /** Every connection ends with its next answer: whoever keeps one alive goes on elsewhere. */
@@ -131,23 +138,28 @@ export class Server {
       this.stopping = true;
       setTimeout(() => this.hangUpOnTheSilent(), SILENCE_MS);
     });
-    fastify.server.on('connection', (socket) => {
-      this.connections.add(socket);
-      socket.once('close', () => this.connections.delete(socket));
-    });
-    // What Node answers by itself, or not at all: an `Expect` it does not know is ignored, a tunnel is refused.
-    fastify.server.on('checkExpectation', (request, response) => fastify.routing(request, response));
+    this.connections.watch(fastify.server, (request, response) => fastify.routing(request, response));
+    // A tunnel is refused; Node would not answer at all.
     fastify.server.on('connect', (_request, socket) => this.answerBroken(new Error(), socket as Socket));
   }
 
   /** Node waits for ever for a connection on which nothing was ever asked: a load balancer's, a browser's ahead of time. */
   private hangUpOnTheSilent(): void {
-    for (const socket of this.connections) if (socket.bytesRead === 0) socket.destroy();
+    for (const socket of this.connections.sockets) if (socket.bytesRead === 0) socket.destroy();
   }
 
   private answerBroken(error: Error & { code?: string }, socket: Socket): void {
-    const problem = answerBrokenRequest(error, socket);
-    if (problem) this.metrics?.refused(problem.problem, undefined);
+    // One that hangs up in the middle of a request does not wait for the answers to those before it, either.
+    const isGone = error.code === HUNG_UP && this.connections.isAwaited(socket);
+    if (isGone || error.code === 'ECONNRESET' || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    this.connections.end(socket, () => {
+      // What was asked for is answered; what came behind "Connection: close" is nothing that anybody waits for.
+      if (error.code === DATA_AFTER_CLOSE) return socket.destroySoon();
+      this.metrics?.refused(answerBrokenRequest(error, socket).problem, undefined);
+    });
   }
 
   private async admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -159,9 +171,9 @@ export class Server {
     }
     const declared = request.routeOptions.config.access ?? 'public';
     if (declared !== 'public' && declared !== 'metrics') this.refuseWithoutTheRole();
+    if (declared !== 'public' && this.gatekeeper?.everybody) refuseForeignPages(request);
     const access = this.scopeOf(declared);
     if (access === 'public') return;
-    if (this.gatekeeper?.everybody) refuseForeignPages(request);
     const caller = this.gatekeeper?.everybody ?? (await this.callerOf(request));
     if (!permits(caller, access)) throw new Problem('forbidden', `This needs the scope "${access}".`);
     request.caller = caller;
@@ -219,11 +231,7 @@ function isCallerGone(error: unknown, request: FastifyRequest): boolean {
 }
 
 /** The request never became one: there is no reply object, only the socket. */
-function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): Problem | undefined {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return undefined;
-  }
+function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): Problem {
   const found = problemOf(error);
   const problem =
     found.problem === 'internal' ? new Problem('bad-request', 'The request is not valid HTTP.') : found;

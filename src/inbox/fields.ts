@@ -6,9 +6,13 @@ export const LONGEST_TYPE = 200;
 export const LONGEST_ID = 200;
 export const LONGEST_KEY_BYTES = 256;
 export const LARGEST_BATCH = 1_000;
-const MOST_HEADERS = 50;
+export const MAX_HEADERS = 50;
 const LONGEST_HEADER_NAME = 64;
 const LONGEST_HEADER_VALUE = 2_048;
+/** Of all names and values together: every list of messages shows them. */
+const MAX_HEADERS_BYTES = 16_384;
+/** More than any message has, with its headers as attributes of a CloudEvent; each that is read costs memory. */
+export const MAX_MEMBERS = 100;
 
 const CONTROL = /[\u0000-\u001f\u007f]/;
 const HEADER_NAME = /^(?!__proto__$)[A-Za-z0-9_.-]+$/;
@@ -88,8 +92,21 @@ export function checkHeader(
 }
 
 export function checkHeaderCount(count: number, pointer: string, faults: Faults): boolean {
-  if (count > MOST_HEADERS) faults.add(pointer, `must not have more than ${MOST_HEADERS} members`);
-  return count <= MOST_HEADERS;
+  if (count > MAX_HEADERS) faults.add(pointer, `must not have more than ${MAX_HEADERS} members`);
+  return count <= MAX_HEADERS;
+}
+
+/** Whether all headers together are small enough. */
+export function checkHeadersSize(
+  headers: Readonly<Record<string, string>>,
+  pointer: string,
+  faults: Faults,
+): boolean {
+  let bytes = 0;
+  for (const [name, value] of Object.entries(headers)) bytes += name.length + Buffer.byteLength(value);
+  if (bytes <= MAX_HEADERS_BYTES) return true;
+  faults.add(pointer, `must not hold more than ${MAX_HEADERS_BYTES} bytes of names and values`);
+  return false;
 }
 
 /** The text of a string member; a fault for any other kind. */

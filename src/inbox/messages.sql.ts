@@ -1,4 +1,5 @@
 import { utc } from '../database/utc.ts';
+import { withinBytes } from '../http/page-bytes.ts';
 
 const SHOWN = `inbox.position, inbox.id, inbox.source, inbox.type, inbox.key, inbox.status, inbox.attempt, inbox.error,
   inbox.headers, inbox.occurred_at, inbox.received_at, inbox.due_at, inbox.expires_at, inbox.settled_at,
@@ -25,13 +26,15 @@ export function listMessages(look: string, conditions: readonly string[]): strin
   edge AS MATERIALIZED (
     SELECT CASE WHEN bool_or(past) THEN NULL ELSE max(position) FILTER (WHERE last) END AS position FROM looked
   )
-  SELECT edge.position AS edge, page.* FROM edge LEFT JOIN LATERAL (
-    SELECT ${SHOWN} FROM (SELECT position FROM looked ORDER BY position DESC) AS looked
+  SELECT edge.position AS edge, page.* FROM edge LEFT JOIN LATERAL (${withinBytes(
+    `SELECT ${SHOWN} FROM (SELECT position FROM looked ORDER BY position DESC) AS looked
     CROSS JOIN LATERAL (
       SELECT * FROM inbox WHERE inbox.position = looked.position ${conditions.map((one) => `AND ${one}`).join(' ')} LIMIT 1
     ) AS inbox
     WHERE (looked.position >= edge.position) IS NOT FALSE
-    ORDER BY looked.position DESC LIMIT $1
+    ORDER BY looked.position DESC LIMIT $1`,
+    'position DESC',
+  )}
   ) AS page ON true
   ORDER BY page.position DESC`;
 }

@@ -4,6 +4,7 @@ import { Problem } from '../http/problems.ts';
 import {
   checkHeader,
   checkHeaderCount,
+  checkHeadersSize,
   checkKey,
   checkName,
   checkText,
@@ -180,7 +181,9 @@ function extensions(
 ): Record<string, string> | undefined {
   if (!checkHeaderCount(attributes.size, pointer, faults)) return undefined;
   for (const [name, value] of attributes) checkHeader(name, value, pointerTo(pointer, name), faults);
-  return attributes.size ? Object.fromEntries(attributes) : undefined;
+  const headers = Object.fromEntries(attributes);
+  checkHeadersSize(headers, pointer, faults);
+  return attributes.size ? headers : undefined;
 }
 
 function required(

@@ -4,7 +4,7 @@ import { pointerTo } from '../http/pointer.ts';
 import { laneOf } from '../lanes/lane-of.ts';
 import {
   checkHeader,
-  checkHeaderCount,
+  checkHeadersSize,
   checkKey,
   checkName,
   checkText,
@@ -12,6 +12,7 @@ import {
   Faults,
   LONGEST_ID,
   LONGEST_TYPE,
+  MAX_HEADERS,
   MOST_FAULTS,
   stringOf,
   unquoted,
@@ -146,9 +147,9 @@ function readHeaders(
   faults: Faults,
 ): Record<string, string> | undefined {
   if (slice.kind !== 'object') return faults.add(pointer, 'must be an object of strings');
-  const inside = ExactJson.scan(text, { start: slice.start, end: slice.end, outline: 1 });
-  const members = (inside.ok && inside.value.children) || [];
-  if (!checkHeaderCount(members.length, pointer, faults)) return undefined;
+  const inside = ExactJson.scan(text, { start: slice.start, end: slice.end, maxChildren: [MAX_HEADERS] });
+  if (!inside.ok) return faults.add(pointer, inside.fault.detail);
+  const members = inside.value.children!;
   const headers: Record<string, string> = {};
   for (const member of members) {
     const at = pointerTo(pointer, member.key);
@@ -157,6 +158,7 @@ function readHeaders(
       headers[member.key] = unquoted(text, member);
     }
   }
+  if (!checkHeadersSize(headers, pointer, faults)) return undefined;
   return members.length ? headers : undefined;
 }
 

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { decodeUtf8, ExactJson, type JsonFault, type JsonSlice } from '../http/json/exact-json.ts';
 import { pointerTo } from '../http/pointer.ts';
 import { type FieldFault, Problem } from '../http/problems.ts';
-import { Faults, LARGEST_BATCH, MOST_FAULTS } from './fields.ts';
+import { Faults, LARGEST_BATCH, MAX_MEMBERS, MOST_FAULTS } from './fields.ts';
 import type { NewMessage } from './new-message.ts';
 import { parseBinaryCloudEvent, parseStructuredCloudEvent } from './parse-cloud-event.ts';
 import { type Envelope, parseMessage } from './parse-message.ts';
@@ -70,7 +70,7 @@ type Parse = (
 ) => NewMessage | undefined;
 
 function readOne(text: string, envelope: Envelope, parse: Parse, faults: Faults): NewMessage | undefined {
-  const scan = ExactJson.scan(text, { outline: 1, maxDepth: DEEPEST_PAYLOAD + 1 });
+  const scan = ExactJson.scan(text, { maxDepth: DEEPEST_PAYLOAD + 1, maxChildren: [MAX_MEMBERS] });
   if (!scan.ok) throw refused(scan.fault);
   return parse(text, scan.value, envelope, '', faults);
 }
@@ -78,7 +78,7 @@ function readOne(text: string, envelope: Envelope, parse: Parse, faults: Faults)
 function readBinary(headers: IncomingHttpHeaders, body: Buffer, envelope: Envelope, faults: Faults) {
   const message = parseBinaryCloudEvent(headers, body, envelope, faults);
   if (!message) return undefined;
-  const scan = ExactJson.scan(message.payload, { maxDepth: DEEPEST_PAYLOAD });
+  const scan = ExactJson.scan(message.payload, { outline: 0, maxDepth: DEEPEST_PAYLOAD });
   if (!scan.ok) throw refused(scan.fault);
   return { ...message, payload: message.payload.slice(scan.value.start, scan.value.end) };
 }
@@ -93,11 +93,23 @@ interface BatchForm {
   readonly pointer: string;
   /** Levels of the document around an item. */
   readonly levels: number;
+  /** By level, down to the members of an item. */
+  readonly maxChildren: readonly number[];
   readonly parse: Parse;
 }
 
-const NATIVE_BATCH: BatchForm = { pointer: '/messages', levels: 2, parse: parseMessage };
-const CLOUD_EVENTS: BatchForm = { pointer: '', levels: 1, parse: parseStructuredCloudEvent };
+const NATIVE_BATCH: BatchForm = {
+  pointer: '/messages',
+  levels: 2,
+  maxChildren: [MAX_MEMBERS, LARGEST_BATCH, MAX_MEMBERS],
+  parse: parseMessage,
+};
+const CLOUD_EVENTS: BatchForm = {
+  pointer: '',
+  levels: 1,
+  maxChildren: [LARGEST_BATCH, MAX_MEMBERS],
+  parse: parseStructuredCloudEvent,
+};
 
 /** A batch while it is read. */
 interface BatchText {
@@ -111,8 +123,12 @@ interface BatchText {
 
 function many(batch: BatchText): Posted {
   const { text, form, faults } = batch;
-  const { pointer, levels } = form;
-  const scan = ExactJson.scan(text, { outline: levels + 1, maxDepth: DEEPEST_PAYLOAD + levels + 1 });
+  const { pointer, levels, maxChildren } = form;
+  const scan = ExactJson.scan(text, {
+    outline: levels + 1,
+    maxDepth: DEEPEST_PAYLOAD + levels + 1,
+    maxChildren,
+  });
   if (!scan.ok) throw refusedBatch(batch, scan.fault);
   const messages = itemsOf(scan.value, form, faults).map((item, index) => parseItem(batch, item, index));
   if (faults.list.length) throw invalid(faults.list);
@@ -134,8 +150,7 @@ function itemsOf(document: JsonSlice, { pointer, levels }: BatchForm, faults: Fa
   if (list?.kind !== 'array') throw invalid([...faults.list, { pointer, detail: 'must be an array' }]);
   const items = list.children ?? [];
   if (items.length === 0) throw invalid([...faults.list, { pointer, detail: 'must not be empty' }]);
-  if (items.length <= LARGEST_BATCH) return items;
-  throw invalid([...faults.list, { pointer, detail: `must not have more than ${LARGEST_BATCH} items` }]);
+  return items;
 }
 
 function listIn(document: JsonSlice, faults: Faults): JsonSlice | undefined {
@@ -151,12 +166,15 @@ function listIn(document: JsonSlice, faults: Faults): JsonSlice | undefined {
 /** The whole was refused for what stands in one of its items: every item is looked at for itself. */
 function refusedBatch(batch: BatchText, fault: JsonFault): Problem {
   const { text, form, faults } = batch;
+  if (fault.code === 'malformed') return refused(fault);
+  if (fault.code === 'too-many') return invalid([...faults.list, fault]);
   const outline = ExactJson.scan(text, {
     outline: form.levels,
     maxDepth: DEEPEST_TO_LIST,
+    maxChildren: form.maxChildren,
     grammarOnly: true,
   });
-  if (fault.code === 'malformed' || !outline.ok) return refused(fault);
+  if (!outline.ok) return refused(outline.fault.code === 'too-many' ? outline.fault : fault);
   itemsOf(outline.value, form, faults).forEach((item, index) => {
     const pointer = `${form.pointer}/${index}`;
     const own = ExactJson.scan(text, {
@@ -164,6 +182,7 @@ function refusedBatch(batch: BatchText, fault: JsonFault): Problem {
       end: item.end,
       pointer,
       maxDepth: DEEPEST_PAYLOAD + 1,
+      maxChildren: [MAX_MEMBERS],
     });
     if (own.ok) parseItem(batch, own.value, index);
     else faults.add(own.fault.pointer, own.fault.detail);

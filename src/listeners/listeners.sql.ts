@@ -1,4 +1,5 @@
 import { kept } from '../database/kept.ts';
+import { withinBytes } from '../http/page-bytes.ts';
 
 /** Any constant of ours: one writer of listeners at a time, so that their revisions grow in the order of the commits. */
 const WRITER_LOCK = '5107205318272';
@@ -27,9 +28,10 @@ export const LISTENER = `SELECT ${COLUMNS} FROM listener WHERE name = $1 AND del
 export const ANY_LISTENER = `SELECT ${COLUMNS} FROM listener WHERE name = $1`;
 
 /** listener.page — by name. $1 after, $2 most */
-export const LISTENERS_PAGE = `
-  SELECT ${COLUMNS} FROM listener
-  WHERE deleted_at IS NULL AND name > $1 ORDER BY name LIMIT $2`;
+export const LISTENERS_PAGE = `${withinBytes(
+  `SELECT ${COLUMNS} FROM listener WHERE deleted_at IS NULL AND name > $1 ORDER BY name LIMIT $2`,
+  'name',
+)} ORDER BY name`;
 
 const NEXT_REVISION = `(SELECT COALESCE(max(revision), 0) + 1 FROM listener)`;
 

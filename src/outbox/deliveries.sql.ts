@@ -1,8 +1,9 @@
 import { utc } from '../database/utc.ts';
+import { withinBytes } from '../http/page-bytes.ts';
 
 /** deliveries.list — of one listener, newest first. Only the conditions asked for are written. $1 limit, $2 listener */
 export function listDeliveries(conditions: readonly string[]): string {
-  return `
+  const page = `
     SELECT outbox.position, outbox.id, listener.name AS listener, outbox.status, outbox.attempt, outbox.error,
            outbox.sequence, outbox.created_at, outbox.settled_at, outbox.answered, outbox.duration_ms, NULL::text AS excerpt,
            (SELECT json_build_object('kind', kind, 'by', created_by, 'at', ${utc('created_at')}, 'reason', reason)
@@ -11,4 +12,5 @@ export function listDeliveries(conditions: readonly string[]): string {
     FROM outbox JOIN listener ON listener.number = outbox.listener LEFT JOIN inbox ON inbox.position = outbox.message
     WHERE outbox.listener = $2 ${conditions.map((condition) => `AND ${condition}`).join(' ')}
     ORDER BY outbox.position DESC LIMIT $1`;
+  return `${withinBytes(page, 'position DESC')} ORDER BY position DESC`;
 }

@@ -43,19 +43,21 @@ describe('access', () => {
   it('without api keys serves callers on this machine, and no page of a stranger in a browser there', async () => {
     const open = await startApp(database, { API_KEYS: '' });
     const { host, port } = new URL(open.url);
-    const status = (headers: Record<string, string>) =>
+    const status = (path: string, headers: Record<string, string>) =>
       new Promise((resolve, reject) => {
-        const options = { host: '127.0.0.1', port, path: '/v1/messages', headers };
+        const options = { host: '127.0.0.1', port, path, headers };
         get(options, (answer) => resolve(answer.resume().statusCode)).on('error', reject);
       });
     try {
-      expect(await status({ host })).toBe(200);
-      expect(await status({ host: `localhost:${port}` })).toBe(200);
-      expect(await status({ host: `[::1]:${port}` })).toBe(200);
-      expect(await status({ host, origin: `http://${host}` })).toBe(200);
-      expect(await status({ host, origin: 'https://stranger.example' })).toBe(403);
-      expect(await status({ host, origin: 'null' })).toBe(403);
-      expect(await status({ host: `stranger.example:${port}` })).toBe(403);
+      for (const path of ['/v1/messages', '/metrics']) {
+        expect(await status(path, { host })).toBe(200);
+        expect(await status(path, { host: `localhost:${port}` })).toBe(200);
+        expect(await status(path, { host: `[::1]:${port}` })).toBe(200);
+        expect(await status(path, { host, origin: `http://${host}` })).toBe(200);
+        expect(await status(path, { host, origin: 'https://stranger.example' })).toBe(403);
+        expect(await status(path, { host, origin: 'null' })).toBe(403);
+        expect(await status(path, { host: `stranger.example:${port}` })).toBe(403);
+      }
     } finally {
       await open.close();
     }

@@ -278,6 +278,47 @@ describe('a request that cannot be served', () => {
   });
 });
 
+describe('a message that arrived whole', () => {
+  const post = (id: string, headers = '') => {
+    const body = JSON.stringify({ id, type: 't', payload: 1 });
+    return (
+      `POST /v1/messages HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\n${headers}` +
+      `content-length: ${body.length}\r\n\r\n${body}`
+    );
+  };
+  const isStored = async (id: string) => (await replica.call('GET', `/v1/messages/${id}`)).status === 200;
+
+  it.each(['x', '\r\n', 'GET / HTTP/1.1\r\n\r\n'])(
+    'is answered 202 whatever comes behind its "Connection: close": %j',
+    async (rest) => {
+      const id = `closed-${rest.length}`;
+      const answer = await sendRaw(replica.url, post(id, 'connection: close\r\n') + rest);
+      expect([answer.status, JSON.parse(answer.body).id]).toEqual([202, id]);
+      expect(await isStored(id)).toBe(true);
+    },
+  );
+
+  it('is answered before what came behind it and is not HTTP is refused', async () => {
+    const bytes = `${post('before-1')}${post('before-2')}not HTTP\r\n\r\n`;
+    const { status, body } = await sendRaw(replica.url, bytes);
+    const told = body.match(/HTTP\/1\.1 \d+|"id":"[^"]+"/g);
+    expect([status, ...told!]).toEqual([
+      202,
+      '"id":"before-1"',
+      'HTTP/1.1 202',
+      '"id":"before-2"',
+      'HTTP/1.1 400',
+    ]);
+    for (const id of ['before-1', 'before-2']) expect(await isStored(id)).toBe(true);
+  });
+
+  it('is answered before a request behind it that does not arrive in time', async () => {
+    const { status, body } = await sendRaw(replica.url, `${post('before-slow')}${post('slow').slice(0, -1)}`);
+    expect([status, body.match(/HTTP\/1\.1 \d+/g)]).toEqual([202, ['HTTP/1.1 408']]);
+    expect(await isStored('slow')).toBe(false);
+  });
+});
+
 describe('an empty body', () => {
   const bodyless = (method: string, path: string, type: string) =>
     sendRaw(

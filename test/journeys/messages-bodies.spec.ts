@@ -22,6 +22,8 @@ const message = (size: number) => {
   return around.replace('""', `"${'x'.repeat(size - around.length)}"`);
 };
 const post = (body: string | object, path = '/v1/messages') => replica.call('POST', path, { body });
+/** Not answered for a while: nobody handles messages here. */
+const WAITING = `GET /v1/candidates?after=unhandled&wait=30s HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ADMIN_KEY}\r\n\r\n`;
 const TOO_MUCH = /^HTTP\/1\.1 503 .*retry-after: 1\r\n.*urn:sluice:problems\/overloaded/s;
 
 describe('bodies that come at the same time', () => {
@@ -47,6 +49,14 @@ describe('bodies that come at the same time', () => {
     await until(async () => (await post(body)).status === 202);
   });
 
+  it('leave their room to others when their caller goes before the answer to an earlier request', async () => {
+    const body = message(900_000);
+    expect((await post({ id: 'unhandled', type: 't', payload: 1 })).status).toBe(202);
+    const gone = await begin(`content-length: ${body.length}`, body.slice(0, -1), WAITING);
+    gone.destroy();
+    await until(async () => (await post(body)).status === 202);
+  });
+
   it('may be larger when they come alone, and keep no room by what they only announce', async () => {
     const silent: Socket[] = [];
     for (const _ of [1, 2, 3]) silent.push(await begin('content-length: 1000000', ''));
@@ -56,7 +66,7 @@ describe('bodies that come at the same time', () => {
   });
 
   /** Resolves when the service has read what was written, or answered. */
-  async function begin(length: string, part: string): Promise<Socket> {
+  async function begin(length: string, part: string, before = ''): Promise<Socket> {
     const { hostname, port } = new URL(replica.url);
     const socket = connect(Number(port), hostname);
     socket.on('error', () => undefined);
@@ -65,7 +75,7 @@ describe('bodies that come at the same time', () => {
       once(socket, 'connect'),
     ]);
     const head = `POST /v1/messages HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ADMIN_KEY}\r\n`;
-    const text = `${head}content-type: application/json\r\n${length}\r\n\r\n${part}`;
+    const text = `${before}${head}content-type: application/json\r\n${length}\r\n\r\n${part}`;
     socket.write(text);
     await until(() => server.bytesRead === text.length || server.bytesWritten > 0);
     return socket;

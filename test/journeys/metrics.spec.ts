@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ObservationStore } from '../../src/upkeep/observation/observation-store.ts';
 import { startApp, type TestApp } from '../support/app.ts';
-import { metricsOf } from '../support/metrics.ts';
+import { metricsOf, metricsText } from '../support/metrics.ts';
 import { status } from '../support/receiver.ts';
 import { Stage } from '../support/stage.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -259,7 +259,7 @@ describe('looking at it', () => {
 async function metricsOnce(wanted: (metric: (name: string) => number) => boolean) {
   let last = '';
   const look = async () => {
-    last = (await stage.replica.call('GET', '/metrics')).text;
+    last = await metricsText(stage.replica);
     const metric = await metricsOf(stage.replica);
     return wanted(metric) ? metric : undefined;
   };

@@ -10,6 +10,7 @@ import type { ReadModelTransaction } from '../../src/contract/read-model-transac
 import { GUARDS } from '../../src/lanes/guards.ts';
 import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { metricsText } from '../support/metrics.ts';
 import { until } from '../support/until.ts';
 
 class Ledger1763251300900 implements MigrationInterface {
@@ -123,7 +124,7 @@ const ended = (id: string, status: string) => until(async () => (await story(id)
 const ledger = (key: string) =>
   database.query<{ by: string; n: number }>('SELECT by, n FROM ledger WHERE key = $1 ORDER BY at', [key]);
 const counter = async (name: string) => {
-  const text = (await replica.call('GET', '/metrics')).text;
+  const text = await metricsText(replica);
   const lines = text.split('\n').filter((line) => line.startsWith(name));
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
 };
@@ -560,7 +561,7 @@ describe('processing', () => {
     const own = await createDatabase();
     const holder = await startApp(own, SETTINGS, [LEDGER], { inboxLease: 1_500 });
     const lost = async () => {
-      const { text } = await holder.call('GET', '/metrics');
+      const text = await metricsText(holder);
       return Number(/^sluice_leases_lost_total\{stage="inbox"\} (\d+)$/m.exec(text)![1]);
     };
     await holder.call('POST', '/v1/messages', { body: { id: 'm', key: 'm', type: 'slow', payload: {} } });

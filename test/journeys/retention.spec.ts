@@ -3,7 +3,7 @@ import { Loops } from '../../src/clock/loops.ts';
 import { Retention } from '../../src/upkeep/retention/retention.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { metricsOf } from '../support/metrics.ts';
+import { metricsOf, metricsText } from '../support/metrics.ts';
 import { openSession, untilBlocked } from '../support/session.ts';
 import { until } from '../support/until.ts';
 
@@ -230,7 +230,7 @@ describe('retention', () => {
     expect(await database.query('SELECT status, error FROM outbox')).toEqual([
       { status: 'dead', error: 'it was not delivered within 60d' },
     ]);
-    const { text } = await replica.call('GET', '/metrics');
+    const text = await metricsText(replica);
     expect(text).toMatch(/sluice_retention_given_up_total\{stage="inbox"\} 1/);
     expect(text).toMatch(/sluice_retention_given_up_total\{stage="outbox"\} 1/);
     // What a replica has in its hands is left to it.

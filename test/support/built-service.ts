@@ -40,12 +40,14 @@ export interface RunOptions {
   readonly program?: string;
   /** By `npm start`, as the leader of a process group of its own. */
   readonly npm?: boolean;
+  /** Of Node. */
+  readonly flags?: readonly string[];
 }
 
 /** Starts it with these settings and no others; the port is a free one unless given. */
 export function run(settings: Record<string, string>, options: RunOptions = {}): BuiltService {
-  const { uid, program = 'dist/src/main.js', npm = false } = options;
-  const [command, args] = npm ? ['npm', ['start']] : [process.execPath, [program]];
+  const { uid, program = 'dist/src/main.js', npm = false, flags = [] } = options;
+  const [command, args] = npm ? ['npm', ['start']] : [process.execPath, [...flags, program]];
   const child = spawn(command, args, {
     cwd: ROOT,
     env: { PATH: process.env.PATH, PORT: '0', LOG_FORMAT: 'json', ...settings },

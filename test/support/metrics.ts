@@ -1,8 +1,14 @@
+import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { TestApp } from './app.ts';
+
+/** What `/metrics` will show; that can be a second behind. */
+export function metricsText(replica: TestApp): Promise<string> {
+  return replica.app.nest.get(Metrics).registry.metrics();
+}
 
 /** The metrics of a replica by the name and labels they are exposed with, without the prefix. */
 export async function metricsOf(replica: TestApp): Promise<(name: string) => number> {
-  const { text } = await replica.call('GET', '/metrics');
+  const text = await metricsText(replica);
   const samples = new Map<string, number>();
   for (const line of text.split('\n')) {
     const [, name, value] = /^sluice_(\S+) (\S+)$/.exec(line) ?? [];

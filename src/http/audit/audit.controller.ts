@@ -28,7 +28,16 @@ export class AuditController {
       rows,
       page.limit,
       (row) => row.id,
-      (row) => ({ ...row, id: String(row.id) }),
+      ({ id, at, by, action, target, filter, count, reason }) => ({
+        id: String(id),
+        at,
+        by,
+        action,
+        target,
+        filter,
+        count,
+        reason,
+      }),
     );
   }
 }

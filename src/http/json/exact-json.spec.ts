@@ -355,6 +355,52 @@ describe('slices', () => {
   });
 });
 
+describe('what would take too much memory or time', () => {
+  const faultOf = (text: string, options: ScanOptions) => {
+    const result = ExactJson.scan(text, options);
+    return result.ok ? undefined : { ...result.fault, offset: result.fault.offset };
+  };
+  const members = (count: number) => Array.from({ length: count }, (_, n) => `"k${n}":0`).join();
+
+  it('ends at the first child that a container of the outline may not have, and names the container', () => {
+    const options = { outline: 3, maxChildren: [2, 3, 1] };
+    expect(faultOf('{"a":[{"b":1},{},0],"c":[1,2,3]}', options)).toBeUndefined();
+    expect(faultOf('{"c":[1,2,3, 4,5,nonsense', options)).toEqual({
+      code: 'too-many',
+      pointer: '/c',
+      offset: 13,
+      detail: 'must not have more than 3 items',
+    });
+    expect(faultOf('{"c":[{"x":1,"y":2}]}', options)).toMatchObject({ pointer: '/c/0' });
+    expect(faultOf('{"a":1,"b":2,"c":3}', options)).toMatchObject({
+      pointer: '',
+      detail: 'must not have more than 2 members',
+    });
+    expect(faultOf('{"a":{"b":{"c":{"d":1,"e":2}}}}', options)).toBeUndefined();
+    expect(faultOf('[1,2,3]', { ...options, grammarOnly: true })).toMatchObject({ code: 'too-many' });
+  });
+
+  it('ends at the first value beyond all that a text may have, wherever it stands', () => {
+    const text = '{"a":[1,{"b":2}]}';
+    expect(faultOf(text, { maxValues: 5 })).toBeUndefined();
+    expect(faultOf(text, { maxValues: 4 })).toEqual({
+      code: 'too-many',
+      pointer: '',
+      offset: 13,
+      detail: 'must not hold more than 4 values',
+    });
+    expect(faultOf(`[${'0,'.repeat(999_998)}0]`, {})).toBeUndefined();
+    expect(faultOf(`[${'0,'.repeat(999_999)}0]`, {})).toMatchObject({ code: 'too-many', pointer: '' });
+  });
+
+  it('ends at the keys of large objects when they are too many, and begins anew with the next text', () => {
+    const large = `{${members(150_000)}}`;
+    expect(faultOf(`[${large},${large}]`, {})).toBeUndefined();
+    expect(faultOf(`[${large},${large},${large}]`, {})).toMatchObject({ code: 'too-many', pointer: '' });
+    expect(faultOf(large, {})).toBeUndefined();
+  });
+});
+
 describe('decodeUtf8', () => {
   it.each(['', '{"a":1}', '"é"', '"😀"', '\ufeff{}', '"\u0000"'])('gives %j as it was', (text) => {
     expect(decodeUtf8(Buffer.from(text))).toBe(text);

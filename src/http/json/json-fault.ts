@@ -5,7 +5,8 @@ export type JsonFaultCode =
   | 'nul'
   | 'lone-surrogate'
   | 'inexact-number'
-  | 'too-deep';
+  | 'too-deep'
+  | 'too-many';
 
 export interface JsonFault {
   code: JsonFaultCode;

@@ -15,12 +15,14 @@ export interface JsonSlice {
 export class JsonOutline {
   /** The document is level 0. */
   private levels = 0;
+  private maxChildren: readonly number[] = [];
   /** Where the part that is read begins in the whole text. */
   private base = 0;
   private open: JsonSlice[] = [];
 
-  begin(levels: number, base: number): void {
+  begin(levels: number, maxChildren: readonly number[], base: number): void {
     this.levels = levels;
+    this.maxChildren = maxChildren;
     this.base = base;
   }
 
@@ -34,6 +36,12 @@ export class JsonOutline {
 
   has(level: number): boolean {
     return level <= this.levels;
+  }
+
+  /** Whether the container at a level has all the children it may have; below the outline nothing is counted. */
+  isFull(level: number): boolean {
+    const max = this.maxChildren[level];
+    return max !== undefined && level < this.levels && this.open[level]!.children!.length >= max;
   }
 
   add(level: number, key: string, firstCode: number, start: number, end: number): void {

@@ -14,6 +14,8 @@ export class SeenKeys {
   private afters = new Int32Array(0);
   private sets: (Set<string> | undefined)[] = [];
   private hasSets = false;
+  /** Keys that went into Sets, in all objects of the text. */
+  inSets = 0;
 
   constructor(private readonly lexer: JsonLexer) {}
 
@@ -34,6 +36,7 @@ export class SeenKeys {
   release(): void {
     if (this.hasSets) this.sets.fill(undefined);
     this.hasSets = false;
+    this.inSets = 0;
   }
 
   /** Remembers the key the lexer has just read; false if its object has it already. */
@@ -57,6 +60,7 @@ export class SeenKeys {
   private addToSet(level: number, quote: number, after: number): boolean {
     const set = this.sets[level] ?? this.listToSet(level);
     const size = set.size;
+    this.inSets++;
     return set.add(this.name(quote, after)).size > size;
   }
 

@@ -277,6 +277,10 @@ describe('who failed', () => {
     ['/key must not hold half of a surrogate pair', { key: 'a\ud800' }],
     ['/headers/n must be a string', { headers: { n: 1 } }],
     ["/headers/a b a header's name must be 1 to 64 of A-Z a-z 0-9 _ . -", { headers: { 'a b': 'x' } }],
+    [
+      '/headers must not hold more than 16384 bytes of names and values',
+      { headers: Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`h${n}`, 'é'.repeat(1_000)])) },
+    ],
     ['/dueAt must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z', { dueAt: new Date('soon') }],
     ['/type must not be empty; /key must not be empty', { type: '', key: '' }],
   ])('is the one that sends what the front door would refuse, awaited or not: %s', async (fault, sent) => {

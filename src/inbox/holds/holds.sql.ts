@@ -1,3 +1,5 @@
+import { withinBytes } from '../../http/page-bytes.ts';
+
 /** Without end until a dead letter is dealt with, or a ruling is through with the key. */
 const ENDLESS = `(hold.reason = 'dead-letter' AND hold.until > clock_timestamp() OR hold.kept_by IS NOT NULL)`;
 
@@ -24,13 +26,15 @@ export const END_HOLD = `
  * hold.list — in (lane, key) order; the reason is the operator's own text where there is one.
  * $1 limit, $2 after lane, $3 after key, $4 key or null
  */
-export const LIST_HOLDS = `
-  SELECT hold.key, hold.lane, NULLIF(hold.until, 'infinity') AS until, hold.reason AS kind,
+export const LIST_HOLDS = `${withinBytes(
+  `SELECT hold.key, hold.lane, NULLIF(hold.until, 'infinity') AS until, hold.reason AS kind,
          COALESCE(hold.note, hold.reason) AS reason, hold.set_at
   FROM hold
   WHERE hold.queue = 'inbox' AND (hold.lane, hold.key) > ($2::integer, $3::text)
     AND ($4::text IS NULL OR hold.key = $4) AND hold.until > clock_timestamp()
-  ORDER BY hold.lane, hold.key LIMIT $1`;
+  ORDER BY hold.lane, hold.key LIMIT $1`,
+  'lane, key',
+)} ORDER BY lane, key`;
 
 /** why — all that one message may wait for, in one look. $1 position */
 export const WHY = `

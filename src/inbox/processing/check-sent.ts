@@ -3,6 +3,7 @@ import { pointerTo } from '../../http/pointer.ts';
 import {
   checkHeader,
   checkHeaderCount,
+  checkHeadersSize,
   checkKey,
   checkText,
   checkTime,
@@ -25,6 +26,8 @@ export function checkSent({ type, key, headers = {}, dueAt }: Sent): void {
   checkHeaderCount(Object.keys(headers).length, '/headers', faults);
   for (const [name, value] of Object.entries(headers))
     check(value, pointerTo('/headers', name), faults, (text, at) => checkHeader(name, text, at, faults));
+  // The size of what is not text cannot be told; that is a fault already.
+  if (faults.list.length === 0) checkHeadersSize(headers, '/headers', faults);
   if (dueAt !== undefined) checkTime(timeText(dueAt), '/dueAt', faults);
   if (faults.list.length === 0) return;
   const list = faults.list.map(({ pointer, detail }) => `${pointer} ${detail}`);

@@ -65,11 +65,11 @@ export class CandidatesController {
   @ApiPage(CandidateStep)
   async history(@Param('id') id: string, @Query() given: unknown) {
     const { limit, after } = pageRequest(queryOf(given, ['limit', 'cursor']), isStep);
-    const steps = await this.candidates.steps(id, after, limit + 1);
-    if (steps.length === 0 && after === undefined) unknownCandidate();
+    const { rows, fitting } = await this.candidates.steps(id, after, limit);
+    if (rows.length === 0 && after === undefined) unknownCandidate();
     return pageOf(
-      steps,
-      limit,
+      rows,
+      fitting,
       ({ step }) => step,
       (step) => step,
     );

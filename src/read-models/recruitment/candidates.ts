@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { type EntityManager, LessThan } from 'typeorm';
-import { type SortedRequest, Sorting } from '../../contract/sorting.ts';
+import type { EntityManager } from 'typeorm';
+import { rowsWithinBytes, type SortedRequest, Sorting } from '../../contract/sorting.ts';
 import type { Page } from '../../http/pages.ts';
 import { Candidate, type CandidateStatus } from './candidate.ts';
 import { CandidateStep } from './candidate-step.ts';
@@ -8,7 +8,8 @@ import { CandidateStep } from './candidate-step.ts';
 export class CandidateWithHistory extends Candidate {
   @ApiProperty({
     type: [CandidateStep],
-    description: 'The latest 100 steps, oldest first; all of them: `/history`.',
+    description:
+      'The latest 100 steps, or fewer where they are large; oldest first. All of them: `/history`.',
   })
   history: CandidateStep[];
 }
@@ -42,17 +43,17 @@ export class Candidates {
   async one(id: string): Promise<CandidateWithHistory | undefined> {
     const candidate = await this.manager.findOneBy(Candidate, { id });
     if (!candidate) return undefined;
-    const latest = await this.steps(id, undefined, SHOWN_STEPS);
-    return { ...candidate, history: latest.reverse() };
+    const { rows, fitting } = await this.steps(id, undefined, SHOWN_STEPS);
+    return { ...candidate, history: rows.slice(0, fitting).reverse() };
   }
 
   /** Newest first. */
-  steps(id: string, before: number | undefined, limit: number): Promise<CandidateStep[]> {
-    return this.manager.find(CandidateStep, {
-      where: { candidateId: id, ...(before === undefined ? {} : { step: LessThan(before) }) },
-      order: { step: 'DESC' },
-      take: limit,
-    });
+  steps(id: string, before: number | undefined, limit: number) {
+    const builder = this.manager
+      .createQueryBuilder(CandidateStep, 'step')
+      .where('step.candidateId = :id', { id });
+    if (before !== undefined) builder.andWhere('step.step < :before', { before });
+    return rowsWithinBytes(builder.orderBy('step.step', 'DESC'), limit);
   }
 }
 

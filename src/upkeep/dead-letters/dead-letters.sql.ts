@@ -1,3 +1,4 @@
+import { withinBytes } from '../../http/page-bytes.ts';
 import { ATTEMPTS_OF } from '../../outbox/attempts.ts';
 import type { Stage } from './dead-letter-filter.ts';
 
@@ -36,11 +37,12 @@ export function listDeadLetters(parts: readonly { stage: Stage; from: string }[]
                  < (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::text, $4::bigint))
        ORDER BY ${stage}.lapsed_at DESC, ${stage}.position DESC LIMIT $1)`,
   );
+  const order = 'lapsed_at DESC, stage DESC, position DESC';
+  const page = `SELECT * FROM (${selects.join(' UNION ALL ')}) AS all_stages ORDER BY ${order} LIMIT $1`;
   return `
     SELECT page.*, ${WAITING} AS waiting
-    FROM (SELECT * FROM (${selects.join(' UNION ALL ')}) AS all_stages
-          ORDER BY lapsed_at DESC, stage DESC, position DESC LIMIT $1) AS page
-    ORDER BY lapsed_at DESC, stage DESC, position DESC`;
+    FROM (${withinBytes(page, order)}) AS page
+    ORDER BY ${order}`;
 }
 
 /** deadLetters.groups — by stage, listener and fingerprint; the largest first. $1 most */

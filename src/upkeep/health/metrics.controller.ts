@@ -12,8 +12,10 @@ export class MetricsController {
   @Allow('metrics')
   @Header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
   @ApiProduces('text/plain')
-  @ApiOperation({ summary: 'Prometheus metrics. Open, or scope `read` with METRICS_ACCESS=keyed.' })
-  read(): Promise<string> {
-    return this.metrics.registry.metrics();
+  @ApiOperation({
+    summary: 'Prometheus metrics, at most a second old. Open, or scope `read` with METRICS_ACCESS=keyed.',
+  })
+  read(): Promise<Buffer> {
+    return this.metrics.text();
   }
 }

@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { PAGE_BYTES } from '../../src/http/page-bytes.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { until } from '../support/until.ts';
+
+/** Rows that fill a page before its limit of items does. */
+const COUNT = 200;
+const LARGE = 16_000;
+const numbers = Array.from({ length: COUNT }, (_, n) => n);
+const nameOf = (n: number) => `n-${String(n).padStart(3, '0')}`;
+
+let database: TestDatabase;
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, { EGRESS_ALLOW: '127.0.0.0/8' });
+  await database.query(
+    `INSERT INTO audit (by, action, target, filter)
+     SELECT 'somebody', 'listener.replay', 'n-' || lpad(n::text, 3, '0'), to_json(repeat('x', $2)) FROM generate_series(0, $1 - 1) AS n`,
+    [COUNT, LARGE],
+  );
+});
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+/** Every list, filled with rows that are large, and what names a row. */
+const LISTS: [path: string, fill: () => Promise<unknown>, named: (item: never) => string][] = [
+  ['/v1/audit?action=listener.replay', async () => undefined, ({ target }: { target: string }) => target],
+  ['/v1/messages?type=large', fillMessages, ({ id }: { id: string }) => id],
+  ['/v1/messages?type=large&status=finished', async () => undefined, ({ id }: { id: string }) => id],
+  ['/v1/dead-letters', fillDead, ({ id }: { id: string }) => id],
+  ['/v1/listeners', fillListeners, ({ name }: { name: string }) => name],
+  ['/v1/listeners/n-000/deliveries', fillDeliveries, ({ message }: { message: string }) => message],
+  ['/v1/holds', fillHolds, ({ key }: { key: string }) => key],
+  ['/v1/candidates', fillCandidates, ({ id }: { id: string }) => id],
+  ['/v1/candidates/n-000/history', fillHistory, ({ note }: { note: string }) => note.slice(0, 5)],
+  ['/v1/vacancies', fillVacancies, ({ id }: { id: string }) => id],
+];
+
+describe('a page', () => {
+  it.each(LISTS)(
+    '%s ends at its bytes, and the next goes on: nothing is lost or repeated',
+    async (path, fill, named) => {
+      await fill();
+      const { pages, names } = await readAll(path, named);
+      expect(names.sort()).toEqual(numbers.map(nameOf));
+      expect(pages.length).toBeGreaterThan(1);
+      // What a list adds to its rows, such as the names of their fields, is not counted.
+      for (const bytes of pages) expect(bytes).toBeLessThan(PAGE_BYTES * 1.1);
+    },
+  );
+
+  it('has one item at least, however large that is', async () => {
+    const history = '/v1/candidates/n-000/history';
+    await database.query(
+      `UPDATE candidate_step SET note = note || repeat('x', $1) WHERE step IN (1, 2, 200)`,
+      [PAGE_BYTES],
+    );
+    await database.query(`UPDATE audit SET filter = to_json(repeat('x', $1)) WHERE target < 'n-003'`, [
+      PAGE_BYTES + 1,
+    ]);
+    const steps = await readAll(history, ({ note }: { note: string }) => note.slice(0, 5));
+    expect(steps.names.sort()).toEqual(numbers.map(nameOf));
+    const audit = await readAll(
+      '/v1/audit?action=listener.replay',
+      ({ target }: { target: string }) => target,
+    );
+    expect(audit.names.sort()).toEqual(numbers.map(nameOf));
+  });
+
+  it('still ends at the limit of items', async () => {
+    const { body } = await replica.call('GET', '/v1/audit?action=listener.replay&limit=3');
+    expect(body.items).toHaveLength(3);
+    const { body: one } = await replica.call('GET', '/v1/candidates?limit=3');
+    expect(one.items).toHaveLength(3);
+  });
+
+  it('shows a candidate with no more of the history than fits', async () => {
+    const { body, text } = await replica.call('GET', '/v1/candidates/n-000');
+    expect(text.length).toBeLessThan(PAGE_BYTES * 2.2);
+    expect(body.history.at(-1).note).toMatch(/^n-199/);
+  });
+});
+
+async function readAll(path: string, named: (item: never) => string) {
+  const pages: number[] = [];
+  const names: string[] = [];
+  let cursor: string | null = '';
+  do {
+    const more: string = cursor ? `&cursor=${cursor}` : '';
+    const { status, body, text } = await replica.call(
+      'GET',
+      `${path}${path.includes('?') ? '&' : '?'}limit=500${more}`,
+    );
+    expect([path, status, text.slice(0, 200)]).toEqual([path, 200, expect.any(String)]);
+    if (body.items.length > 0) pages.push(text.length);
+    names.push(...body.items.map(named));
+    cursor = body.next;
+  } while (cursor !== null);
+  return { pages, names };
+}
+
+async function fillMessages(): Promise<void> {
+  const headers = Object.fromEntries(Array.from({ length: 8 }, (_, n) => [`h${n}`, 'v'.repeat(2_000)]));
+  const messages = numbers.map((n) => ({ id: nameOf(n), type: 'large', payload: 1, headers }));
+  const answer = await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+  expect(answer.status).toBe(202);
+  await until(async () => {
+    const rows = await database.query(`SELECT FROM inbox WHERE status = 'finished'`);
+    return rows.length === COUNT;
+  });
+}
+
+function fillDead(): Promise<unknown> {
+  return database.query(
+    `UPDATE inbox SET status = 'dead', lapsed_at = now() + position * interval '1 second', error = repeat('x', $1)`,
+    [LARGE],
+  );
+}
+
+async function fillListeners(): Promise<void> {
+  const types = Array.from({ length: 50 }, (_, n) => `t${n}/${'x'.repeat(190)}`);
+  for (const n of numbers) {
+    const body = { mode: 'webhook', url: 'http://127.0.0.1:8080/', types };
+    expect((await replica.call('PUT', `/v1/listeners/${nameOf(n)}`, { body })).status).toBe(201);
+  }
+}
+
+function fillDeliveries(): Promise<unknown> {
+  return database.query(
+    `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, error)
+     SELECT listener.number, listener.number * 256, inbox.position, inbox.key, inbox.position, 'finished', now(), repeat('x', $1)
+     FROM inbox, listener WHERE listener.name = 'n-000' AND inbox.type = 'large'`,
+    [LARGE],
+  );
+}
+
+function fillHolds(): Promise<unknown> {
+  return database.query(
+    `INSERT INTO hold (queue, key, lane, until, reason, note)
+     SELECT 'inbox', 'n-' || lpad(n::text, 3, '0'), n, 'infinity', 'operator', repeat('x', $2) FROM generate_series(0, $1 - 1) AS n`,
+    [COUNT, LARGE],
+  );
+}
+
+function fillCandidates(): Promise<unknown> {
+  return database.query(
+    `INSERT INTO candidate (id, name, vacancy_id, status, applied_at, changed_at, version)
+     SELECT 'n-' || lpad(n::text, 3, '0'), repeat('x', $2), 'v', 'applied', now(), now(), 1 FROM generate_series(0, $1 - 1) AS n`,
+    [COUNT, LARGE],
+  );
+}
+
+function fillHistory(): Promise<unknown> {
+  return database.query(
+    `INSERT INTO candidate_step (candidate_id, step, status, by, at, note, message_id)
+     SELECT 'n-000', n + 1, 'applied', 'b', now(), 'n-' || lpad(n::text, 3, '0') || repeat('x', $2), 'm' FROM generate_series(0, $1 - 1) AS n`,
+    [COUNT, LARGE],
+  );
+}
+
+function fillVacancies(): Promise<unknown> {
+  return database.query(
+    `INSERT INTO vacancy (id, title, status)
+     SELECT 'n-' || lpad(n::text, 3, '0'), repeat('x', $2), 'open' FROM generate_series(0, $1 - 1) AS n`,
+    [COUNT, LARGE],
+  );
+}

@@ -1,0 +1,119 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type BuiltService, build, run } from '../support/built-service.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { readManifests } from '../support/manifests.ts';
+
+const MIB = 1024 * 1024;
+const BATCH = '/v1/messages/batch';
+const EVENTS = { 'content-type': 'application/cloudevents-batch+json' };
+
+let database: TestDatabase;
+let service: BuiltService;
+let url: string;
+
+beforeAll(async () => {
+  build();
+  database = await createDatabase();
+  const flags = [`--max-old-space-size=${heapOfAPod()}`, '--max-semi-space-size=64'];
+  service = run({ DATABASE_URL: database.url, ROLES: 'api', MIGRATIONS: 'auto' }, { flags });
+  url = await service.url();
+}, 240_000);
+afterAll(async () => {
+  service.child.kill('SIGTERM');
+  await service.exit();
+  await database.drop();
+});
+
+const zeros = (bytes: number) => `[${'0,'.repeat(bytes / 2 - 40)}0]`;
+const members = (bytes: number) => {
+  const count = Math.floor(bytes / 13) - 10;
+  return Array.from({ length: count }, (_, n) => `"k${String(n).padStart(7, '0')}":0`).join();
+};
+const fields = Array.from({ length: 100 }, (_, n) => `"f${n}":${'1'.repeat(100)}`).join();
+
+describe('a replica with the memory of deploy/kubernetes', () => {
+  it.each<[what: string, status: number, pointer: string, body: () => string]>([
+    ['16 MiB of items that are no messages', 422, '/messages', () => `{"messages":${zeros(16 * MIB)}}`],
+    ['16 MiB of fields of one message', 422, '/messages/0', () => `{"messages":[{${members(16 * MIB)}}]}`],
+    ['16 MiB of fields beside the messages', 422, '', () => `{${members(16 * MIB)}}`],
+    [
+      'a payload of 16 MiB of keys',
+      422,
+      '',
+      () => `{"messages":[{"type":"t","payload":{${members(16 * MIB)}}}]}`,
+    ],
+    [
+      'a payload of 16 MiB of values',
+      422,
+      '',
+      () => `{"messages":[{"type":"t","payload":${zeros(16 * MIB)}}]}`,
+    ],
+    [
+      '16 MiB of numbers that take long to check',
+      422,
+      '',
+      () => `{"messages":[{"type":"t","payload":[${'1e5,'.repeat(4 * MIB - 20)}1]}]}`,
+    ],
+    [
+      '1,000 messages of 100 unknown fields',
+      422,
+      '/messages/0/f0',
+      () => `{"messages":[${Array(1_000).fill(`{${fields}}`)}]}`,
+    ],
+    ['more than 16 MiB', 413, '', () => `{"messages":${zeros(16 * MIB + 200)}}`],
+  ])('refuses %s with %d and goes on', async (_what, status, pointer, body) => {
+    await expectRefusal(status, pointer, body());
+  });
+
+  it('refuses a list of events that are none, of the size of one message', async () => {
+    await expectRefusal(422, '', zeros(MIB), '/v1/messages', EVENTS);
+  });
+
+  it('refuses a body that is not for messages and has too many values', async () => {
+    await expectRefusal(422, '', `{"mode":${zeros(MIB - 100)}}`, '/v1/listeners/x', {}, 'PUT');
+  });
+
+  it('refuses six of the largest at a time, and serves others', async () => {
+    const body = `{"messages":${zeros(16 * MIB)}}`;
+    const answers = await Promise.all(Array.from({ length: 6 }, () => call('POST', BATCH, body)));
+    for (const { status } of answers) expect([422, 503]).toContain(status);
+    await expectServed();
+  });
+});
+
+async function expectRefusal(
+  status: number,
+  pointer: string,
+  body: string,
+  path = BATCH,
+  headers: Record<string, string> = {},
+  method = 'POST',
+): Promise<void> {
+  const answer = await call(method, path, body, headers);
+  const { errors } = JSON.parse(answer.text) as { errors?: { pointer: string }[] };
+  expect([answer.status, errors?.[0]?.pointer ?? '']).toEqual([status, pointer]);
+  await expectServed();
+}
+
+async function expectServed(): Promise<void> {
+  const { status } = await call('POST', '/v1/messages', '{"type":"t","payload":1}');
+  expect([status, service.child.exitCode, service.errors()]).toEqual([202, null, '']);
+}
+
+async function call(method: string, path: string, body: string, headers: Record<string, string> = {}) {
+  const answer = await fetch(url + path, {
+    method,
+    headers: { 'content-type': 'application/json', ...headers },
+    body,
+  });
+  return { status: answer.status, text: await answer.text() };
+}
+
+/** Of the container's memory Node takes half for its heap; in MiB. */
+function heapOfAPod(): number {
+  const api = readManifests().find(
+    ({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'sluice-api',
+  );
+  const limit: string = api!.spec.template.spec.containers[0].resources.limits.memory;
+  return Number(/^(\d+)Mi$/.exec(limit)![1]) / 2;
+}
