@@ -71,7 +71,8 @@ export class Database {
 
   /**
    * Statements that are all known beforehand, as one transaction in one round trip, COMMIT included; their rows are
-   * there only when it is committed. Whatever goes wrong, nothing of it was done, unless the connection broke.
+   * there only when it is committed. Whatever goes wrong, nothing of it was done, unless the connection broke or the wait for
+   * a standby was cancelled.
    */
   async together(statements: readonly Statement[]): Promise<unknown[][]> {
     const client = await this.connect();
@@ -92,15 +93,6 @@ export class Database {
 
   private connect(): Promise<LentClient> {
     return this.pool.connect() as Promise<unknown> as Promise<LentClient>;
-  }
-
-  /** What became of a transaction whose answer to COMMIT was lost; undefined: it is forgotten already. */
-  async transactionStatus(id: string): Promise<'committed' | 'aborted' | 'in progress' | undefined> {
-    const [row] = await this.query<{ status: 'committed' | 'aborted' | 'in progress' | null }>(
-      'SELECT pg_xact_status($1::xid8) AS status',
-      [id],
-    );
-    return row!.status ?? undefined;
   }
 
   /** A connection outside the pool, for what lasts: LISTEN. */

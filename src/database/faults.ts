@@ -1,3 +1,5 @@
+const TRANSACTION_RESOLUTION_UNKNOWN = '08007';
+
 const CONNECTION_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -17,6 +19,20 @@ const CONNECTION_CODES = new Set([
   '25006', // read-only: a standby after a failover
   '25P03', // idle in transaction for too long: the session is gone
 ]);
+
+/**
+ * A COMMIT that did not wait for the standby it should have waited for: committed on this server, and lost with it. As of one
+ * whose connection broke, the outcome is unknown until a later commit has been replicated.
+ */
+export class NotReplicated extends Error {
+  /** transaction_resolution_unknown */
+  readonly code = TRANSACTION_RESOLUTION_UNKNOWN;
+
+  constructor() {
+    super('the wait for a synchronous standby was cancelled: the commit may not be replicated');
+    this.name = 'NotReplicated';
+  }
+}
 
 /** What node-postgres says when it has no code to give. */
 const CONNECTION_MESSAGES =
@@ -54,7 +70,14 @@ export function isGoneSilent(error: unknown): boolean {
  * The server says itself that it can do nothing now, for anybody. Of a connection that just broke it cannot be told
  * whether what was sent on it broke it.
  */
-const REFUSING_EVERYBODY = new Set(['53100', '53300', '25006', '57P02', '57P03']);
+const REFUSING_EVERYBODY = new Set([
+  '53100',
+  '53300',
+  '25006',
+  '57P02',
+  '57P03',
+  TRANSACTION_RESOLUTION_UNKNOWN,
+]);
 
 /** Surely not the fault of whoever asked. */
 export function isRefusingEverybody(error: unknown): boolean {
