@@ -22,6 +22,8 @@ export interface TcpProxy {
   breakHoles(): void;
   /** Breaks the next connection that sends COMMIT: before the server gets it, or before its answer comes back. */
   cutAtCommit(when: 'before' | 'after' | undefined): void;
+  /** New connections lead to the server of that URL; those there are stay where they are. */
+  switchTo(databaseUrl: string): void;
   close(): Promise<void>;
 }
 
@@ -31,7 +33,7 @@ const SYNC = 0x53;
 
 /** `remember`: whether statements are kept; whoever runs for long does without. */
 export async function startTcpProxy(databaseUrl: string, { remember = true } = {}): Promise<TcpProxy> {
-  const target = new URL(databaseUrl);
+  let target = new URL(databaseUrl);
   const sockets = new Set<Socket>();
   const statements: string[] = [];
   const waiters = new Set<() => void>();
@@ -133,6 +135,9 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
     },
     cutAtCommit: (when) => {
       cut = when;
+    },
+    switchTo: (databaseUrl) => {
+      target = new URL(databaseUrl);
     },
     close: async () => {
       for (const socket of sockets) socket.destroy();
