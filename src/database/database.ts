@@ -3,7 +3,7 @@ import pg from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { beginStatements, connectionOptions } from './connection.ts';
-import { codeOf, isGoneSilent } from './faults.ts';
+import { codeOf, isReadOnly } from './faults.ts';
 import { keptName } from './kept.ts';
 import { PatientPool } from './patient-pool.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
@@ -122,9 +122,9 @@ export class Database {
     }
   }
 
-  /** Where one connection has gone silent, those that idle have, too: each would be waited for as long. */
+  /** Where one connection leads to a server that is no primary any more, those that idle do, too. */
   private heed(error: unknown): void {
-    if (isGoneSilent(error)) this.pool.dropIdle().catch(() => undefined);
+    if (isReadOnly(error)) this.pool.dropIdle().catch(() => undefined);
   }
 }
 
@@ -140,7 +140,7 @@ async function rollBack(client: LentClient, tx: Transaction, error: unknown): Pr
     const rolledBack = client.say('ROLLBACK');
     tx.forget();
     await rolledBack;
-    client.release(STALE_STATEMENT.has(codeOf(error) ?? ''));
+    client.release(STALE_STATEMENT.has(codeOf(error) ?? '') || isReadOnly(error));
   } catch {
     client.release(true);
   }

@@ -1,3 +1,4 @@
+const READ_ONLY = '25006';
 const TRANSACTION_RESOLUTION_UNKNOWN = '08007';
 
 const CONNECTION_CODES = new Set([
@@ -16,7 +17,7 @@ const CONNECTION_CODES = new Set([
   '53300', // too many connections
   '53100', // disk full
   '53200', // out of memory
-  '25006', // read-only: a standby after a failover
+  READ_ONLY, // a standby after a failover
   '25P03', // idle in transaction for too long: the session is gone
 ]);
 
@@ -61,6 +62,11 @@ function saysAway(error: unknown): boolean {
   return error instanceof Error && CONNECTION_MESSAGES.test(error.message);
 }
 
+/** Of a server that was the primary, or is not yet: another connection may lead to the one that is. */
+export function isReadOnly(error: unknown): boolean {
+  return unwrapped(error).some((one) => codeOf(one) === READ_ONLY);
+}
+
 /** The connection led nowhere, and nobody said so: the statement was given up. */
 export function isGoneSilent(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout';
@@ -73,7 +79,7 @@ export function isGoneSilent(error: unknown): boolean {
 const REFUSING_EVERYBODY = new Set([
   '53100',
   '53300',
-  '25006',
+  READ_ONLY,
   '57P02',
   '57P03',
   TRANSACTION_RESOLUTION_UNKNOWN,
