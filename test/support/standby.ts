@@ -29,7 +29,7 @@ export function startAgain({ folder, settings }: Server): Promise<Server> {
   return startIn(folder, settings);
 }
 
-async function startIn(folder: string, settings: Record<string, string>): Promise<Server> {
+export async function startIn(folder: string, settings: Record<string, string>): Promise<Server> {
   const postgres = await startEmbeddedPostgres({ dataDirectory: folder, settings });
   return { folder, settings, postgres };
 }
