@@ -137,11 +137,12 @@ export const RECORD_ATTEMPTS = `
     WHERE marked.position = tried.position AND marked.attempt = tried.attempt AND marked.status = 'processing' LIMIT 1
   ) AS mine`;
 
-/** outbox.recordLost — the same of what is not claimed by us any more, unless the next holder has said already that it does not know what became of them. */
+/** outbox.recordLost — the same of what is not claimed by us any more, unless the next holder has said already that it does not know what became of them. One that was removed has no story. */
 export const RECORD_LOST = `
   INSERT INTO attempt (delivery, attempt, status, error, excerpt, duration_ms)
   SELECT tried.*
   FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::text[], $5::text[], $6::integer[])
          AS tried(position, attempt, status, error, excerpt, duration)
-  WHERE NOT EXISTS (SELECT FROM attempt WHERE attempt.delivery = tried.position AND attempt.attempt = tried.attempt
+  WHERE EXISTS (SELECT FROM outbox WHERE outbox.position = tried.position)
+    AND NOT EXISTS (SELECT FROM attempt WHERE attempt.delivery = tried.position AND attempt.attempt = tried.attempt
                       AND attempt.error LIKE '${OUTCOME_UNKNOWN}%')`;

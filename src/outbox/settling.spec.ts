@@ -188,7 +188,7 @@ describe('what was sent, when the database has lost the claim but not the lease'
     expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([
       { status: 'pending', attempt: 0 },
     ]);
-    const error = 'answered 200; the database had lost the claim by then';
+    const error = 'answered 200; its claim was gone by then';
     expect(await story()).toEqual([{ attempt: 1, status: 200, error }]);
   });
 
@@ -200,5 +200,13 @@ describe('what was sent, when the database has lost the claim but not the lease'
     expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([
       { status: 'finished', attempt: 1 },
     ]);
+  });
+
+  it('is not recorded of a delivery that was removed meanwhile', async () => {
+    const lane = await held(256);
+    const delivery = await claimed(lane);
+    await database.query('DELETE FROM outbox');
+    await settle(lane, delivered, { delivery });
+    expect(await story()).toEqual([]);
   });
 });
