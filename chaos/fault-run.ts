@@ -154,6 +154,7 @@ class FaultRun {
         drained: ground.fleet.ends.asked,
         drainedTooLong: ground.fleet.ends.drainedTooLong,
         blowsMissed: this.missed,
+        longestRecoveryAfterFailoverMs: Math.max(0, ...ground.recoveriesMs),
         longestMarkInFreeLaneMs: this.watch.longestMarkMs,
         restMs,
       },

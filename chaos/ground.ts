@@ -70,11 +70,14 @@ export interface GroundOptions {
 /** Everything a run needs but the fire: a database, wires to it, replicas, listeners with their receivers. */
 export class Ground {
   readonly terms: Terms;
+  /** From the promotion of a standby to the first message that was stored after it. */
+  readonly recoveriesMs: number[] = [];
   private readonly arrivalsFile: string;
 
   private constructor(
     readonly options: GroundOptions,
     readonly database: Beside,
+    private readonly besideWire: TcpProxy,
     /** One for each replica. */
     readonly wires: readonly TcpProxy[],
     readonly fleet: Fleet,
@@ -114,7 +117,18 @@ export class Ground {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-chaos-run-'));
     const receivers = await startReceivers(version, ports.slice(replicas), folder, seed);
     const retries = settings.INBOX_RETRY_SCHEDULE.split(',');
-    const ground = new Ground(options, new Beside(url), wires, fleet, receivers, folder, retries);
+    const beside = await startTcpProxy(url, { remember: false });
+    const ground = new Ground(
+      options,
+      new Beside(beside.url),
+      beside,
+      wires,
+      fleet,
+      receivers,
+      folder,
+      retries,
+    );
+    postgres.onMoved = (server) => ground.moveTo(Object.assign(new URL(url), { host: new URL(server).host }));
     try {
       await fleet.startFirst();
       // Before the others: they know them from the start, and nothing is posted to one that does not.
@@ -171,9 +185,13 @@ export class Ground {
   async end(): Promise<void> {
     await this.fleet.end();
     this.receivers.kill('SIGKILL');
-    await Promise.all(this.wires.map((wire) => wire.close()));
     await this.database.close();
+    await Promise.all([this.besideWire, ...this.wires].map((wire) => wire.close()));
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private moveTo({ href }: URL): void {
+    for (const wire of [this.besideWire, ...this.wires]) wire.switchTo(href);
   }
 
   private async stories(messages: readonly string[]): Promise<Map<string, DeliveryRow['attempts']>> {

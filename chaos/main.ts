@@ -88,7 +88,10 @@ async function oneRun(options: Options, version: Version, launch: Launch): Promi
     ? buildPrevious(launch.root, launch.compile)
     : undefined;
   if (previous && 'skipped' in previous) skipped.rolling = previous.skipped;
-  const postgres = await Postgres.start({ smallDisk: options.faults.includes('disk-full') });
+  const postgres = await Postgres.start({
+    smallDisk: options.faults.includes('disk-full'),
+    standby: options.faults.includes('failover'),
+  });
   if (options.faults.includes('disk-full') && postgres.noSmallDisk)
     skipped['disk-full'] = postgres.noSmallDisk;
   const faults = options.faults.filter((fault) => !(fault in skipped));

@@ -4,7 +4,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/database/embedded/embedded-postgres.ts';
+import {
+  awaitStandby,
+  crash,
+  promote,
+  remove,
+  type Server,
+  startAgain,
+  startIn,
+  startStandby,
+} from '../test/support/standby.ts';
 
 /** Room for the data of a run; what is left of it can be filled in a moment. */
 const DISK_MEGABYTES = 3_000;
@@ -16,48 +25,92 @@ const SETTINGS = {
   min_wal_size: '64MB',
 };
 
-/** A PostgreSQL of our own that can be stopped in every way, on a small disk of its own where that can be had. */
+const STANDBY_SETTINGS = { ...SETTINGS, wal_keep_size: '1GB' };
+
+interface Found {
+  /** Why the disk cannot be filled; undefined: it can. */
+  readonly noSmallDisk: string | undefined;
+  readonly disk: string;
+}
+
+/**
+ * A PostgreSQL of our own that can be stopped in every way, on a small disk of its own where that can be had; with a standby
+ * that commits wait for, if that is asked for.
+ */
 export class Postgres {
+  /** Told where the primary is, when it is another one. */
+  onMoved: (url: string) => void = () => undefined;
+  private standby: Server | undefined;
+  private standbys = 0;
+
   private constructor(
-    private readonly folder: string,
-    /** Why the disk cannot be filled; undefined: it can. */
-    readonly noSmallDisk: string | undefined,
-    private server: EmbeddedPostgres,
+    private readonly found: Found,
+    private primary: Server,
   ) {}
 
-  static async start({ smallDisk }: { smallDisk: boolean }): Promise<Postgres> {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-chaos-data-'));
-    const noSmallDisk = smallDisk ? mountSmallDisk(folder) : 'not asked for';
-    return new Postgres(folder, noSmallDisk, await startOn(folder));
+  static async start({ smallDisk, standby = false }: { smallDisk: boolean; standby?: boolean }) {
+    const disk = await mkdtemp(join(tmpdir(), 'sluice-chaos-data-'));
+    const noSmallDisk = smallDisk ? mountSmallDisk(disk) : 'not asked for';
+    const folder = join(disk, 'server');
+    const primary = await startIn(folder, standby ? STANDBY_SETTINGS : SETTINGS);
+    const postgres = new Postgres({ noSmallDisk, disk }, primary);
+    if (standby) await postgres.addStandby();
+    return postgres;
   }
 
   get url(): string {
-    return this.server.url;
+    return this.primary.postgres.url;
+  }
+
+  get noSmallDisk(): string | undefined {
+    return this.found.noSmallDisk;
   }
 
   /** Fast: sessions are ended, a checkpoint is written. Immediate: as if the power was cut; the next start recovers. */
   async restart(how: 'fast' | 'immediate'): Promise<void> {
-    const { port } = this.server;
+    const { port, pid, exited } = this.primary.postgres;
     if (how === 'immediate') {
-      process.kill(this.server.pid, 'SIGQUIT');
-      await this.server.exited;
+      process.kill(pid, 'SIGQUIT');
+      await exited;
     }
     await this.startAgain(port);
   }
 
+  /** The primary is gone with its data, at once, and its standby takes over. */
+  async failOver(): Promise<void> {
+    const gone = this.primary;
+    await crash(gone);
+    await promote(this.standby!);
+    this.primary = this.standby!;
+    this.standby = undefined;
+    this.onMoved(this.url);
+    await remove(gone);
+  }
+
+  /** From now on commits wait for it. */
+  async addStandby(): Promise<void> {
+    this.standbys += 1;
+    const name = `standby_${this.standbys}`;
+    this.standby = await startStandby(this.primary, name);
+    await awaitStandby(this.primary, name);
+  }
+
   /** After it has ended by itself. */
   async ensureRunning(): Promise<void> {
-    const ended = await Promise.race([this.server.exited.then(() => true), later(false)]);
-    if (ended) await this.startAgain(this.server.port);
+    const { exited, port } = this.primary.postgres;
+    const ended = await Promise.race([exited.then(() => true), later(false)]);
+    if (ended) await this.startAgain(port);
   }
 
   /** Nothing more can be written until `freeDisk`. */
   fillDisk(): void {
-    const { bavail, bsize } = statfsSync(this.folder);
+    // After a failover it is elsewhere.
+    if (!this.primary.folder.startsWith(this.found.disk)) return;
+    const { bavail, bsize } = statfsSync(this.found.disk);
     const block = Buffer.alloc(1 << 20);
     try {
       for (let left = bavail * bsize; left >= 0; left -= block.length) {
-        writeFileSync(join(this.folder, 'ballast'), block, { flag: 'a' });
+        writeFileSync(join(this.found.disk, 'ballast'), block, { flag: 'a' });
       }
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
@@ -65,7 +118,7 @@ export class Postgres {
   }
 
   freeDisk(): void {
-    rmSync(join(this.folder, 'ballast'), { force: true });
+    rmSync(join(this.found.disk, 'ballast'), { force: true });
   }
 
   async createDatabase(name: string): Promise<string> {
@@ -77,21 +130,18 @@ export class Postgres {
   }
 
   async stop(): Promise<void> {
-    await this.server.stop();
-    if (this.noSmallDisk === undefined) execFileSync('umount', [this.folder]);
-    await rm(this.folder, { recursive: true, force: true });
+    for (const server of [this.standby, this.primary]) if (server) await remove(server);
+    if (this.noSmallDisk === undefined) execFileSync('umount', [this.found.disk]);
+    await rm(this.found.disk, { recursive: true, force: true });
   }
 
   /** On the port it had: everybody has its address. */
   private async startAgain(port: number): Promise<void> {
-    await this.server.stop();
-    this.server = await startOn(this.folder);
-    if (this.server.port !== port) throw new Error(`PostgreSQL came back on another port than ${port}`);
+    await this.primary.postgres.stop();
+    this.primary = await startAgain(this.primary);
+    if (this.primary.postgres.port !== port)
+      throw new Error(`PostgreSQL came back on another port than ${port}`);
   }
-}
-
-function startOn(folder: string): Promise<EmbeddedPostgres> {
-  return startEmbeddedPostgres({ dataDirectory: folder, settings: SETTINGS });
 }
 
 function mountSmallDisk(folder: string): string | undefined {

@@ -10,6 +10,10 @@ export const FAULTS = {
   freeze: { weight: 2, says: 'SIGSTOP at any moment, up to two leases and a half' },
   'postgres-fast': { weight: 1, says: 'PostgreSQL is restarted, fast' },
   'postgres-immediate': { weight: 1, says: 'PostgreSQL is restarted, immediate: it recovers from its log' },
+  failover: {
+    weight: 0.5,
+    says: 'kill -9 of PostgreSQL; its standby, which commits wait for, takes over and gets one of its own',
+  },
   backends: { weight: 2, says: 'half of the connections are ended by the server' },
   'cut-at-commit': {
     weight: 4,

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { failOver } from './failover.ts';
 import type { Version } from './fleet.ts';
 import { type Ground, LEASE_MS } from './ground.ts';
 import type { Blow, Fault } from './schedule.ts';
@@ -33,6 +34,7 @@ export const STRIKES: Partial<Record<Fault, Strike>> = {
   freeze: async ({ place, forMs }, { ground: { fleet } }) => fleet.freeze(fleet.replicas[place]!, forMs),
   'postgres-fast': async (_, { ground }) => ground.options.postgres.restart('fast'),
   'postgres-immediate': async (_, { ground }) => ground.options.postgres.restart('immediate'),
+  failover: async (_, { ground }) => failOver(ground),
   backends: async (_, { ground }) => {
     await ground.database.query(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -76,7 +78,7 @@ export const ON_ONE: readonly Fault[] = [
 ];
 
 /** Those that stop the database wait for each other. */
-export const ALONE: readonly Fault[] = ['postgres-fast', 'postgres-immediate', 'disk-full'];
+export const ALONE: readonly Fault[] = ['postgres-fast', 'postgres-immediate', 'failover', 'disk-full'];
 
 const rolling = new WeakSet<Ground>();
 

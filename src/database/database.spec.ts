@@ -277,6 +277,21 @@ describe('a connection that broke', () => {
     expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
+  it.each([
+    ['a transaction', () => database.transaction((tx) => tx.execute(`INSERT INTO note VALUES (1, 'a')`))],
+    ['one statement', () => database.execute(`INSERT INTO note VALUES (1, 'a')`)],
+    ['statements together', () => database.together([[`INSERT INTO note VALUES (1, 'a')`]])],
+  ])('that leads to a server that is no primary any more is not used again: %s', async (_, write) => {
+    const clients = await Promise.all([database.pool.connect(), database.pool.connect()]);
+    for (const client of clients) {
+      await client.query('SET default_transaction_read_only = on');
+      client.release();
+    }
+    expect(await isAwayFor(write())).toBe(true);
+    await write();
+    expect(await server.query('SELECT id FROM note')).toEqual([{ id: 1 }]);
+  });
+
   it('of a server that accepts and says nothing is given up after the connect timeout', async () => {
     const silent = await startSilentServer();
     const unreachable = new Database(

@@ -3,7 +3,7 @@ import pg from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { beginStatements, connectionOptions } from './connection.ts';
-import { codeOf, isGoneSilent } from './faults.ts';
+import { codeOf, isReadOnly } from './faults.ts';
 import { keptName } from './kept.ts';
 import { PatientPool } from './patient-pool.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
@@ -71,7 +71,8 @@ export class Database {
 
   /**
    * Statements that are all known beforehand, as one transaction in one round trip, COMMIT included; their rows are
-   * there only when it is committed. Whatever goes wrong, nothing of it was done, unless the connection broke.
+   * there only when it is committed. Whatever goes wrong, nothing of it was done, unless the connection broke or the wait for
+   * a standby was cancelled.
    */
   async together(statements: readonly Statement[]): Promise<unknown[][]> {
     const client = await this.connect();
@@ -92,15 +93,6 @@ export class Database {
 
   private connect(): Promise<LentClient> {
     return this.pool.connect() as Promise<unknown> as Promise<LentClient>;
-  }
-
-  /** What became of a transaction whose answer to COMMIT was lost; undefined: it is forgotten already. */
-  async transactionStatus(id: string): Promise<'committed' | 'aborted' | 'in progress' | undefined> {
-    const [row] = await this.query<{ status: 'committed' | 'aborted' | 'in progress' | null }>(
-      'SELECT pg_xact_status($1::xid8) AS status',
-      [id],
-    );
-    return row!.status ?? undefined;
   }
 
   /** A connection outside the pool, for what lasts: LISTEN. */
@@ -130,9 +122,9 @@ export class Database {
     }
   }
 
-  /** Where one connection has gone silent, those that idle have, too: each would be waited for as long. */
+  /** Where one connection leads to a server that is no primary any more, those that idle do, too. */
   private heed(error: unknown): void {
-    if (isGoneSilent(error)) this.pool.dropIdle().catch(() => undefined);
+    if (isReadOnly(error)) this.pool.dropIdle().catch(() => undefined);
   }
 }
 
@@ -148,7 +140,7 @@ async function rollBack(client: LentClient, tx: Transaction, error: unknown): Pr
     const rolledBack = client.say('ROLLBACK');
     tx.forget();
     await rolledBack;
-    client.release(STALE_STATEMENT.has(codeOf(error) ?? ''));
+    client.release(STALE_STATEMENT.has(codeOf(error) ?? '') || isReadOnly(error));
   } catch {
     client.release(true);
   }

@@ -1,3 +1,6 @@
+const READ_ONLY = '25006';
+const TRANSACTION_RESOLUTION_UNKNOWN = '08007';
+
 const CONNECTION_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -14,9 +17,23 @@ const CONNECTION_CODES = new Set([
   '53300', // too many connections
   '53100', // disk full
   '53200', // out of memory
-  '25006', // read-only: a standby after a failover
+  READ_ONLY, // a standby after a failover
   '25P03', // idle in transaction for too long: the session is gone
 ]);
+
+/**
+ * A COMMIT that did not wait for the standby it should have waited for: committed on this server, and lost with it. As of one
+ * whose connection broke, the outcome is unknown until a later commit has been replicated.
+ */
+export class NotReplicated extends Error {
+  /** transaction_resolution_unknown */
+  readonly code = TRANSACTION_RESOLUTION_UNKNOWN;
+
+  constructor() {
+    super('the wait for a synchronous standby was cancelled: the commit may not be replicated');
+    this.name = 'NotReplicated';
+  }
+}
 
 /** What node-postgres says when it has no code to give. */
 const CONNECTION_MESSAGES =
@@ -45,6 +62,11 @@ function saysAway(error: unknown): boolean {
   return error instanceof Error && CONNECTION_MESSAGES.test(error.message);
 }
 
+/** Of a server that was the primary, or is not yet: another connection may lead to the one that is. */
+export function isReadOnly(error: unknown): boolean {
+  return unwrapped(error).some((one) => codeOf(one) === READ_ONLY);
+}
+
 /** The connection led nowhere, and nobody said so: the statement was given up. */
 export function isGoneSilent(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout';
@@ -54,7 +76,14 @@ export function isGoneSilent(error: unknown): boolean {
  * The server says itself that it can do nothing now, for anybody. Of a connection that just broke it cannot be told
  * whether what was sent on it broke it.
  */
-const REFUSING_EVERYBODY = new Set(['53100', '53300', '25006', '57P02', '57P03']);
+const REFUSING_EVERYBODY = new Set([
+  '53100',
+  '53300',
+  READ_ONLY,
+  '57P02',
+  '57P03',
+  TRANSACTION_RESOLUTION_UNKNOWN,
+]);
 
 /** Surely not the fault of whoever asked. */
 export function isRefusingEverybody(error: unknown): boolean {

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { DataSource, type MigrationInterface } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
+import { closeClient } from './close-client.ts';
 import { dataSourceOptions, type SchemaPart } from './data-source-options.ts';
 
 /** A migration did not go through; the message is one line with the next step. */
@@ -14,6 +15,8 @@ const MIGRATION_LOCK = 5_107_205_318_271;
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 0';
 const ASK = `SELECT pg_try_advisory_xact_lock(${MIGRATION_LOCK}) AS taken`;
 const ASK_AGAIN_MS = 100;
+/** The guard's statements wait for nobody. */
+const ANSWERED_WITHIN_MS = 30_000;
 
 /** Longest wait for a table lock: a migration that queues behind a long reader would stop every writer. */
 const LOCK_TIMEOUT = '5s';
@@ -27,13 +30,18 @@ export async function migrate(
   settings: Settings,
   parts: readonly SchemaPart[],
 ): Promise<string[]> {
-  const guard = new pg.Client({ connectionString: url, application_name: 'sluice migrate' });
-  await guard.connect();
+  const guard = new pg.Client({
+    connectionString: url,
+    application_name: 'sluice migrate',
+    connectionTimeoutMillis: settings.databaseConnectTimeout,
+    query_timeout: ANSWERED_WITHIN_MS,
+  });
   try {
+    await guard.connect();
     while (!(await takeTurn(guard))) await pause(ASK_AGAIN_MS);
     return await runPending(url, settings, parts);
   } finally {
-    await guard.end();
+    await closeClient(guard);
   }
 }
 
@@ -112,6 +120,7 @@ async function withDataSource<Result>(
       connectionString: url,
       application_name: 'sluice migrate',
       max: 1,
+      connectionTimeoutMillis: settings.databaseConnectTimeout,
       options: settings.databasePooler === 'none' ? `-c lock_timeout=${LOCK_TIMEOUT}` : undefined,
     },
   } as typeof options);

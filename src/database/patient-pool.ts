@@ -1,5 +1,7 @@
+import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { isGoneSilent } from './faults.ts';
 
 /** A server that is cut off closes nothing. */
 const MOST_PATIENCE_MS = 1_000;
@@ -20,6 +22,8 @@ export class PatientPool extends pg.Pool {
     });
     this.on('release', (error, client) => {
       if (error) this.open.delete(client);
+      // Where one has gone silent, those that idle have, too: each would be waited for as long.
+      if (!this.ending && (isGoneSilent(error) || wasGivenUp(client))) this.dropIdle().catch(() => undefined);
     });
   }
 
@@ -44,4 +48,10 @@ export class PatientPool extends pg.Pool {
     const closed = Promise.all(this.open.values());
     await Promise.race([closed, delay(MOST_PATIENCE_MS, undefined, { ref: false })]);
   }
+}
+
+/** By us, after a statement that was not answered; else the server said something, or its machine did. */
+function wasGivenUp(client: pg.PoolClient): boolean {
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+  return stream.destroyed && !stream.errored && !stream.readableEnded;
 }

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import pg, { type QueryResult } from 'pg';
 // @ts-expect-error: without types
 import utils from 'pg/lib/utils.js';
+import { NotReplicated } from './faults.ts';
 
 const { prepareValue } = utils as { prepareValue: (value: unknown) => unknown };
 
@@ -110,6 +111,16 @@ export class PipelinedClient extends (pg.Client as unknown as new (
     if (this._getActiveQuery() instanceof Unsynced) this._handleReadyForQuery({ status: 'T' });
   }
 
+  /**
+   * A COMMIT whose wait for a synchronous standby was cancelled is reported with a warning, and then as done: committed here,
+   * and lost if this server is. Known by the server's routine, which no locale translates.
+   */
+  override _handleNotice(message: { readonly routine?: string }): void {
+    super._handleNotice(message);
+    const active = this._getActiveQuery();
+    if (active && message.routine === 'SyncRepWaitForLSN') active._canceledDueToError = new NotReplicated();
+  }
+
   override _handleErrorMessage(message: unknown): void {
     const skips = this._getActiveQuery() instanceof Unsynced;
     super._handleErrorMessage(message);
@@ -180,6 +191,8 @@ interface Queued {
   name: string | undefined;
   readonly portal: string;
   callback: (error: Error | null, result?: QueryResult) => void;
+  /** What it fails with when the server is through with it. */
+  _canceledDueToError: Error | false;
   requiresPreparation(): boolean;
   submit(connection: Connection): unknown;
   handleError(error: Error): void;
@@ -196,5 +209,6 @@ interface Internals {
   _handleCommandComplete(message: unknown): void;
   _handleEmptyQuery(message: unknown): void;
   _handleErrorMessage(message: unknown): void;
+  _handleNotice(message: object): void;
   _handleReadyForQuery(message: { status: string }): void;
 }

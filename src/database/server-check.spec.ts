@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { startSilentServer } from '../../test/support/silent-server.ts';
-import { checkServer, DatabaseUnusableError, refuseUnusable } from './server-check.ts';
+import { startTcpProxy } from '../../test/support/tcp-proxy.ts';
+import { loadSettings } from '../config/settings.ts';
+import { migrate } from './migrate.ts';
+import { checkServer, DatabaseUnusableError, lookAtServer, refuseUnusable } from './server-check.ts';
 
 let server: TestDatabase;
 
@@ -34,6 +37,12 @@ describe('the check of the server at the start', () => {
     const silent = await startSilentServer();
     expect(await refusal(checkServer(silent.url, 50))).toContain('timeout');
     await silent.close();
+  });
+
+  it('does not wait for ever for one that has answered and does not close the connection', async () => {
+    const wire = await startTcpProxy(server.url);
+    expect(await lookAtServer(wire.url, 'test', 5_000, async () => wire.blackHole())).toBeUndefined();
+    await wire.close();
   });
 
   it('says what the server said about the login', async () => {
@@ -71,6 +80,15 @@ describe('the check of the server at the start', () => {
         'PostgreSQL 13.9 is too old: version 14 or newer is needed; upgrade the server',
       ),
     );
+  });
+});
+
+describe('the migrations at the start', () => {
+  it('do not wait for ever for a server that accepts and says nothing', async () => {
+    const silent = await startSilentServer();
+    const settings = { ...loadSettings({}), databaseConnectTimeout: 50 };
+    await expect(migrate(silent.url, settings, [])).rejects.toThrow('timeout');
+    await silent.close();
   });
 });
 

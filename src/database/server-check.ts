@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { closeClient } from './close-client.ts';
 import { OLDEST_SERVER_MAJOR } from './connection.ts';
 
 /** The database cannot serve; the message is one line with the next step. */
@@ -41,7 +42,7 @@ export async function lookAtServer<Found>(
   try {
     return await look(client);
   } finally {
-    await client.end();
+    await closeClient(client);
   }
 }
 

@@ -2,10 +2,8 @@ import type { QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
 import { codeOf, rememberAsOurs } from './faults.ts';
-import { kept, keptName } from './kept.ts';
+import { keptName } from './kept.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
-
-const TRANSACTION_ID = kept('SELECT pg_current_xact_id()::text AS id');
 
 /** A statement in a transaction in which another one has failed. */
 const ABORTED = '25P02';
@@ -51,12 +49,6 @@ export class Transaction {
   /** To be issued first. */
   async begin(statements: readonly string[]): Promise<void> {
     await Promise.all(statements.map((text) => this.client.issue({ text })));
-  }
-
-  /** By which `Database.transactionStatus` knows what became of it. */
-  async id(): Promise<string> {
-    const [row] = await this.query<{ id: string }>(TRANSACTION_ID);
-    return row!.id;
   }
 
   /** One statement, its rows. */

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { AWAIT_STANDBYS } from '../database/await-standbys.ts';
 import { Database, type Statement } from '../database/database.ts';
 import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
@@ -58,13 +59,13 @@ export class IngestStore {
     return { inserted: inserted as Inserted[], answers };
   }
 
-  /** By index, the stored message of the same identity. */
-  async compare(
-    messages: readonly NewMessage[],
-    on: Statements = this.database,
-  ): Promise<Map<number, Compared>> {
-    const rows = await on.query<Compared & { index: number }>(COMPARE_MESSAGES, [recordset(messages)]);
-    return new Map(rows.map((row) => [row.index, row]));
+  /** By index, the stored message of the same identity; as durable as one that is accepted, once the transaction is committed. */
+  async compare(messages: readonly NewMessage[], tx?: Transaction): Promise<Map<number, Compared>> {
+    const compare = [COMPARE_MESSAGES, [recordset(messages)]] as const;
+    const [rows] = tx
+      ? await Promise.all([tx.query<unknown>(...compare), tx.query(AWAIT_STANDBYS)])
+      : await this.database.together([compare, [AWAIT_STANDBYS]]);
+    return new Map((rows as (Compared & { index: number })[]).map((row) => [row.index, row]));
   }
 
   /**

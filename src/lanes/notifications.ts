@@ -4,10 +4,11 @@ import {
   Injectable,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
-import pg from 'pg';
+import type pg from 'pg';
 import type { Loop, Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { closeClient } from '../database/close-client.ts';
 import { Database } from '../database/database.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { CHANNEL, NOTIFY } from './notifications.sql.ts';
@@ -15,9 +16,11 @@ import { Wakeups } from './wakeups.ts';
 
 /** Not more often than this: a replica that is told twice in a row finds the same work. */
 const THROTTLE_MS = 10;
-/** It takes the server no time. */
-const LISTEN_MS = 5_000;
+/** What is asked here takes the server no time. */
+const ANSWERED_WITHIN_MS = 5_000;
 const RECONNECT_MS = 1_000;
+/** A connection that only listens does not hear that its server is gone. */
+const PING_MS = 5_000;
 
 /**
  * Tells the other replicas which lanes were written to, and hears it from them. Only a help: polling alone finds
@@ -28,6 +31,7 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
   private readonly written = new Map<string, Set<number>>();
   private timer: NodeJS.Timeout | undefined;
   private client: pg.Client | undefined;
+  private pingAtMs = 0;
   private readonly listening: Loop;
   private readonly enabled: boolean;
   private readonly sender = `${process.pid}.${Math.random().toString(36).slice(2, 8)}`;
@@ -40,7 +44,7 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     loops: Loops,
   ) {
     this.enabled = settings.databasePooler === 'none';
-    this.listening = loops.create('notifications', RECONNECT_MS, () => this.listen());
+    this.listening = loops.create('notifications', RECONNECT_MS, (signal) => this.pass(signal));
     if (this.enabled) wakeups.onWrittenHere((queue, lanes) => this.tell(queue, lanes));
   }
 
@@ -50,8 +54,11 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
 
   async beforeApplicationShutdown(): Promise<void> {
     clearTimeout(this.timer);
-    await this.listening.stop();
-    await this.client?.end().catch(() => undefined);
+    const stopped = this.listening.stop();
+    // At once: a pass may wait for its answer.
+    if (this.client) await closeClient(this.client);
+    await stopped;
+    if (this.client) await closeClient(this.client);
   }
 
   /** What is written within the throttle is told together. */
@@ -73,26 +80,41 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     }
   }
 
-  private async listen(): Promise<Next> {
-    if (this.client) return 'idle';
+  private async pass(signal: AbortSignal): Promise<Next> {
+    if (!this.client) await this.listen(signal);
+    else if (performance.now() >= this.pingAtMs) await this.ping(this.client);
+    return 'idle';
+  }
+
+  private async listen(signal: AbortSignal): Promise<void> {
     const client = this.database.standaloneClient('sluice listen');
-    const drop = () => {
-      if (this.client === client) this.client = undefined;
-      client.end().catch(() => undefined);
-    };
+    const drop = () => this.drop(client);
     client.on('error', drop);
     client.on('end', drop);
     client.on('notification', ({ payload }) => this.hear(payload));
+    // A server that goes silent now would be waited for by whoever stops this replica.
+    signal.addEventListener('abort', drop, { once: true });
     try {
       await client.connect();
-      // A server that goes silent now would be waited for by whoever stops this replica.
-      await client.query({ text: `LISTEN ${CHANNEL}`, query_timeout: LISTEN_MS } as pg.QueryConfig);
+      await ask(client, `LISTEN ${CHANNEL}`);
       this.client = client;
+      this.pingAtMs = performance.now() + PING_MS;
     } catch (error) {
       drop();
       this.log.debug({ event: 'lanes.listen-failed', error }, 'polling until LISTEN works again');
+    } finally {
+      signal.removeEventListener('abort', drop);
     }
-    return 'idle';
+  }
+
+  private async ping(client: pg.Client): Promise<void> {
+    this.pingAtMs = performance.now() + PING_MS;
+    await ask(client, 'SELECT').catch(() => this.drop(client));
+  }
+
+  private drop(client: pg.Client): void {
+    if (this.client === client) this.client = undefined;
+    void closeClient(client);
   }
 
   private hear(payload: string | undefined): void {
@@ -100,6 +122,10 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     if (!told || told.sender === this.sender) return;
     for (const [queue, ...lanes] of told.queues) this.wakeups.writtenElsewhere(queue, new Set(lanes));
   }
+}
+
+async function ask(client: pg.Client, text: string): Promise<void> {
+  await client.query({ text, query_timeout: ANSWERED_WITHIN_MS } as pg.QueryConfig);
 }
 
 type Told = readonly [queue: string, ...lanes: number[]];

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { AWAIT_STANDBYS } from '../database/await-standbys.ts';
 import { Database } from '../database/database.ts';
 import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
@@ -9,9 +10,11 @@ import {
   BUSY_LANES_OF,
   CONTENT,
   DELIVERED,
+  OWN_STAMP,
   PUT_BACK_DELIVERIES,
   RECORD_ATTEMPTS,
   RECORD_LOST,
+  STAMPED,
   UNTOUCHED,
 } from './outbox.sql.ts';
 
@@ -66,8 +69,29 @@ export class OutboxStore {
     await tx.query(STRAIGHT_PLANS);
   }
 
-  async record(tries: readonly Try[], tx: Transaction): Promise<void> {
-    if (tries.length > 0) await tx.execute(RECORD_ATTEMPTS, recordsOf(tries));
+  /** What the rows that this transaction settles will carry. */
+  async stamp(tx: Transaction): Promise<number> {
+    const [row] = await tx.query<{ stamp: number }>(OWN_STAMP);
+    return row!.stamp;
+  }
+
+  /** Which of the deliveries carry one of the stamps. */
+  async stamped(
+    deliveries: readonly ClaimedDelivery[],
+    stamps: readonly number[],
+  ): Promise<{ position: number; stamp: number }[]> {
+    const positions = deliveries.map(({ position }) => position);
+    const [, rows] = await this.database.together([
+      [STRAIGHT_PLANS],
+      [STAMPED, [positions, stamps]],
+      [AWAIT_STANDBYS],
+    ]);
+    return rows as { position: number; stamp: number }[];
+  }
+
+  /** Answers with how many were still claimed. */
+  async record(tries: readonly Try[], tx: Transaction): Promise<number> {
+    return tries.length > 0 ? tx.execute(RECORD_ATTEMPTS, recordsOf(tries)) : 0;
   }
 
   /** Outside of any lane: what happened, happened. */
@@ -75,12 +99,13 @@ export class OutboxStore {
     await this.database.execute(RECORD_LOST, recordsOf(tries));
   }
 
+  /** Answers with how many were still claimed. */
   async delivered(
     tries: readonly { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[],
     tx: Transaction,
-  ): Promise<void> {
-    if (tries.length === 0) return;
-    await tx.execute(DELIVERED, [
+  ): Promise<number> {
+    if (tries.length === 0) return 0;
+    return tx.execute(DELIVERED, [
       ...rowsOf(tries),
       tries.map(({ status }) => status),
       tries.map(({ durationMs }) => Math.round(durationMs)),

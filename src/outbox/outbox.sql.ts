@@ -76,9 +76,27 @@ export const CONTENT = `
 
 const MARKED = markedIn('outbox');
 
+/*
+ * What a settlement wrote carries the time of its transaction, to the microsecond: `settled_at` of what was delivered, `at` of
+ * an attempt that did not deliver. By that it is known whether a COMMIT happened whose answer was lost. Not by
+ * pg_xact_status: a failover that loses a transaction gives its id to another one. A replay keeps the time of what it reopens.
+ */
+const STAMP = (time: string) => `(extract(epoch FROM ${time}) * 1000000)::bigint`;
+
+/** outbox.stamp — what the rows of this transaction will carry. */
+export const OWN_STAMP = kept(`SELECT ${STAMP('now()')} AS stamp`);
+
+/** outbox.stamped — which of these deliveries carry which of these stamps. $1 positions, $2 stamps */
+export const STAMPED = `
+  SELECT outbox.position, ${STAMP('outbox.settled_at')} AS stamp FROM outbox
+  WHERE outbox.position = ANY ($1::bigint[]) AND ${STAMP('outbox.settled_at')} = ANY ($2::bigint[])
+  UNION ALL
+  SELECT attempt.delivery, ${STAMP('attempt.at')} FROM attempt
+  WHERE attempt.delivery = ANY ($1::bigint[]) AND ${STAMP('attempt.at')} = ANY ($2::bigint[])`;
+
 /** outbox.delivered — $1 positions, $2 attempts, $3 status codes, $4 durations, $5 excerpts (null: an empty answer) */
 export const DELIVERED = kept(`
-  UPDATE outbox SET status = 'finished', waits = NULL, settled_at = clock_timestamp(), error = NULL,
+  UPDATE outbox SET status = 'finished', waits = NULL, settled_at = now(), error = NULL,
          answered = done.status, duration_ms = done.duration, excerpt = done.excerpt
   FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::integer[], $5::text[])
          AS done(position, attempt, status, duration, excerpt)
@@ -110,8 +128,8 @@ export const UNTOUCHED = `
  * $1 deliveries, $2 attempts, $3 statuses, $4 errors, $5 excerpts, $6 durations
  */
 export const RECORD_ATTEMPTS = `
-  INSERT INTO attempt (delivery, attempt, status, error, excerpt, duration_ms)
-  SELECT tried.*
+  INSERT INTO attempt (delivery, attempt, status, error, excerpt, duration_ms, at)
+  SELECT tried.*, now()
   FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::text[], $5::text[], $6::integer[])
          AS tried(position, attempt, status, error, excerpt, duration)
   CROSS JOIN LATERAL (
@@ -119,11 +137,12 @@ export const RECORD_ATTEMPTS = `
     WHERE marked.position = tried.position AND marked.attempt = tried.attempt AND marked.status = 'processing' LIMIT 1
   ) AS mine`;
 
-/** outbox.recordLost — the same of lanes that are not ours any more, unless the next holder has said already that it does not know what became of them. */
+/** outbox.recordLost — the same of what is not claimed by us any more, unless the next holder has said already that it does not know what became of them. One that was removed has no story. */
 export const RECORD_LOST = `
   INSERT INTO attempt (delivery, attempt, status, error, excerpt, duration_ms)
   SELECT tried.*
   FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::text[], $5::text[], $6::integer[])
          AS tried(position, attempt, status, error, excerpt, duration)
-  WHERE NOT EXISTS (SELECT FROM attempt WHERE attempt.delivery = tried.position AND attempt.attempt = tried.attempt
+  WHERE EXISTS (SELECT FROM outbox WHERE outbox.position = tried.position)
+    AND NOT EXISTS (SELECT FROM attempt WHERE attempt.delivery = tried.position AND attempt.attempt = tried.attempt
                       AND attempt.error LIKE '${OUTCOME_UNKNOWN}%')`;

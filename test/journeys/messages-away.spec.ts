@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import type pg from 'pg';
+import { DataSource } from 'typeorm';
 import { Database } from '../../src/database/database.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -38,4 +40,14 @@ it('tells all who wait as soon as a silent database is found out, and goes on ov
   }
   expect((await metricsOf(replica))('ingest_flush_messages_count')).toBe(2);
   expect((await post('a')).status).toBe(202);
+});
+
+it('finds out once for all connections of readers that the database was silent', async () => {
+  const { master } = replica.app.nest.get(DataSource).driver as unknown as { master: pg.Pool };
+  const idle = await Promise.all(Array.from({ length: 5 }, () => master.connect()));
+  for (const client of idle) client.release();
+  proxy.blackHole();
+  const read = () => replica.call('GET', '/v1/messages/warm-up');
+  expect((await read()).status).toBe(503);
+  expect((await read()).status).toBe(200);
 });

@@ -18,10 +18,14 @@ export interface TcpProxy {
   letAnswers(): void;
   /** Nothing more gets through on the connections there are, and nobody is told; new ones work. */
   blackHole(): void;
+  /** The next connection that sends this statement is black-holed then; resolves when it is. */
+  blackHoleAt(statement: string): Promise<void>;
   /** What was black-holed breaks at last. */
   breakHoles(): void;
   /** Breaks the next connection that sends COMMIT: before the server gets it, or before its answer comes back. */
   cutAtCommit(when: 'before' | 'after' | undefined): void;
+  /** New connections lead to the server of that URL; those there are stay where they are. */
+  switchTo(databaseUrl: string): void;
   close(): Promise<void>;
 }
 
@@ -31,7 +35,7 @@ const SYNC = 0x53;
 
 /** `remember`: whether statements are kept; whoever runs for long does without. */
 export async function startTcpProxy(databaseUrl: string, { remember = true } = {}): Promise<TcpProxy> {
-  const target = new URL(databaseUrl);
+  let target = new URL(databaseUrl);
   const sockets = new Set<Socket>();
   const statements: string[] = [];
   const waiters = new Set<() => void>();
@@ -41,9 +45,15 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
   let held: (() => void)[] = [];
   let swallowed = new Set<Socket>();
   let cut: 'before' | 'after' | undefined;
+  let silence: { readonly statement: string; begun(): void } | undefined;
 
-  const server = createServer((client) => {
-    const upstream = connect(Number(target.port || 5432), target.hostname);
+  // Half open: on a connection that was black-holed not even the end of the other side is answered.
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    const upstream = connect({
+      port: Number(target.port || 5432),
+      host: target.hostname,
+      allowHalfOpen: true,
+    });
     let cutting: 'before' | 'after' | undefined;
     const messages = frontendMessages((type, text) => {
       if (type === SYNC) syncs += 1;
@@ -51,6 +61,11 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
       if (cut && text === 'COMMIT') {
         cutting = cut;
         cut = undefined;
+      }
+      if (silence?.statement === text) {
+        swallowed.add(client).add(upstream);
+        silence.begun();
+        silence = undefined;
       }
       if (!remember) return;
       statements.push(text);
@@ -62,6 +77,7 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
       if (answered) roundTrips += 1;
       answered = false;
       messages(chunk);
+      if (swallowed.has(client)) return;
       if (cutting === 'before') client.destroy();
       else upstream.write(chunk);
     });
@@ -85,6 +101,9 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
       sockets.add(one);
       one.setNoDelay(true);
       one.on('error', () => undefined);
+      one.on('end', () => {
+        if (!swallowed.has(one)) one.end();
+      });
       one.on('close', () => {
         sockets.delete(one);
         if (!swallowed.has(one)) other.destroy();
@@ -127,12 +146,19 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
     blackHole: () => {
       swallowed = new Set(sockets);
     },
+    blackHoleAt: (statement) =>
+      new Promise((begun) => {
+        silence = { statement, begun };
+      }),
     breakHoles: () => {
       for (const socket of swallowed) socket.destroy();
       swallowed.clear();
     },
     cutAtCommit: (when) => {
       cut = when;
+    },
+    switchTo: (databaseUrl) => {
+      target = new URL(databaseUrl);
     },
     close: async () => {
       for (const socket of sockets) socket.destroy();

@@ -1,0 +1,262 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { loadSettings } from '../../src/config/settings.ts';
+import { migrate } from '../../src/database/migrate.ts';
+import type { Listener } from '../../src/listeners/listener.ts';
+import type { ClaimedDelivery } from '../../src/outbox/claimed-delivery.ts';
+import { heldLane } from '../../src/outbox/held-lane.ts';
+import { HeldLanes } from '../../src/outbox/held-lanes.ts';
+import { Settling } from '../../src/outbox/settling.ts';
+import { SCHEMA } from '../../src/schema.ts';
+import { type Answer, startApp, type TestApp } from '../support/app.ts';
+import { counted } from '../support/counted.ts';
+import type { TestDatabase } from '../support/database.ts';
+import { type Receiver, startReceiver } from '../support/receiver.ts';
+import { known } from '../support/stage.ts';
+import {
+  awaitStandby,
+  crash,
+  promote,
+  remove,
+  type Server,
+  startAgain,
+  startServer,
+  startStandby,
+} from '../support/standby.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { until } from '../support/until.ts';
+
+const SETTINGS = { fsync: 'off', max_connections: '100', wal_keep_size: '256MB' };
+const NOWHERE = 'postgres://127.0.0.1:1/nowhere';
+
+let primary: Server;
+let standby: Server;
+let wire: TcpProxy;
+
+async function open(): Promise<void> {
+  primary = await startServer(SETTINGS);
+  await migrate(primary.postgres.url, loadSettings({}), [...SCHEMA, counted]);
+  standby = await startStandby(primary, 'second');
+  wire = await startTcpProxy(primary.postgres.url, { remember: false });
+}
+
+async function close(): Promise<void> {
+  await wire.close();
+  await remove(standby);
+  await remove(primary);
+}
+
+/** On the server of that name, beside the service. */
+async function on<Row = Record<string, unknown>>(
+  { postgres }: Server,
+  sql: string,
+  values: unknown[] = [],
+): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: postgres.url });
+  await client.connect();
+  try {
+    return (await client.query(sql, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function start(environment: Record<string, string> = {}, readModels?: (typeof counted)[]): Promise<TestApp> {
+  return startApp({ url: wire.url } as TestDatabase, environment, readModels);
+}
+
+const waiting = () =>
+  on<{ pid: number }>(primary, `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+
+describe('a commit that waits for a standby', () => {
+  beforeAll(open);
+  afterAll(close);
+
+  const one = (id: string) => ({
+    path: '/v1/messages',
+    body: { id, type: 'counted/x', key: 'k', payload: 1 },
+  });
+  const batch = (id: string) => ({ path: '/v1/messages/batch', body: { messages: [one(id).body] } });
+
+  it.each([
+    ['one statement', 'api', one, 'a'],
+    ['a transaction', 'api', batch, 'b'],
+    ['a lone message that takes its lane along', 'api,inbox', one, 'c'],
+  ])(
+    'is no 202 when the wait is cancelled, and its repeat no 200 before it is replicated: %s',
+    async (_, roles, of, id) => {
+      await awaitStandby(primary, 'second');
+      const replica = await start({ ROLES: roles });
+      try {
+        const { path, body } = of(id);
+        const post = () => replica.call('POST', path, { body });
+        await standby.postgres.stop();
+        let answer: Answer | undefined;
+        const posting = post().then((came) => {
+          answer = came;
+        });
+        await until(async () => {
+          for (const { pid } of await waiting()) await on(primary, 'SELECT pg_cancel_backend($1)', [pid]);
+          return answer;
+        });
+        await posting;
+        expect([answer!.status, answer!.body.type]).toEqual([503, 'urn:sluice:problems/database-away']);
+        expect(answer!.headers.get('retry-after')).toBe('1');
+        expect(await on(primary, 'SELECT FROM inbox WHERE id = $1', [id])).toHaveLength(1);
+
+        let back = false;
+        const again = post().then(({ status }) => ({ status, back }));
+        await until(async () => (await waiting()).length > 0);
+        back = true;
+        standby = await startAgain(standby);
+        expect(await again).toEqual({ status: of === one ? 200 : 202, back: true });
+      } finally {
+        await replica.close();
+      }
+    },
+  );
+});
+
+describe('a failover to a standby that commits wait for', () => {
+  let replica: TestApp;
+  let receiver: Receiver;
+
+  beforeAll(async () => {
+    await open();
+    await awaitStandby(primary, 'second');
+    replica = await start(
+      {
+        OUTBOX_POLL: '100ms',
+        INBOX_POLL: '100ms',
+        EGRESS_ALLOW: '127.0.0.0/8',
+        DATABASE_CONNECT_TIMEOUT: '1s',
+      },
+      [counted],
+    );
+    receiver = await startReceiver();
+    await replica.call('PUT', '/v1/listeners/l', { body: { types: ['counted/*'], url: receiver.url } });
+    await known(replica, 'l');
+  });
+  afterAll(async () => {
+    await replica.close();
+    await receiver.close();
+    await close();
+  });
+
+  it('loses nothing that was accepted; everything is applied once and delivered', async () => {
+    const accepted: string[] = [];
+    let over = false;
+    const produce = async (producer: number) => {
+      for (let n = 0; !over; n++) {
+        const body = { id: `${producer}-${n}`, type: 'counted/x', key: `k${producer}`, payload: n };
+        const post = async () => {
+          const { status } = await replica.call('POST', '/v1/messages', { body });
+          expect([200, 202, 503]).toContain(status);
+          return status !== 503;
+        };
+        await until(post);
+        accepted.push(body.id);
+      }
+    };
+    const producing = Promise.all(Array.from({ length: 8 }, (_, index) => produce(index)));
+    await until(() => accepted.length > 200);
+    await crash(primary);
+    wire.switchTo(standby.postgres.url);
+    await promote(standby);
+    const before = accepted.length;
+    await until(() => accepted.length > before + 200);
+    over = true;
+    await producing;
+    const open = `SELECT FROM inbox WHERE settled_at IS NULL UNION ALL SELECT FROM outbox WHERE settled_at IS NULL LIMIT 1`;
+    await until(async () => (await on(standby, open)).length === 0, 60_000);
+
+    const stored = await on<{ id: string; status: string; times: number; delivered: number }>(
+      standby,
+      `SELECT id, status, (SELECT count(*) FROM applied WHERE applied.id = inbox.id)::int AS times,
+              (SELECT count(*) FROM outbox WHERE message = inbox.position AND outbox.status = 'finished')::int AS delivered
+       FROM inbox`,
+    );
+    const done = stored.filter((row) => row.status === 'finished' && row.times === 1 && row.delivered === 1);
+    expect(done).toHaveLength(stored.length);
+    expect(accepted.filter((id) => !done.some((row) => row.id === id))).toEqual([]);
+    const received = new Set(receiver.received.map(({ body }) => body.id));
+    expect(accepted.filter((id) => !received.has(id))).toEqual([]);
+  });
+});
+
+describe('a failover that loses a commit whose answer was lost', () => {
+  beforeAll(open);
+  afterAll(close);
+
+  it('does not take the transaction that got its id for it: what was sent is written again', async () => {
+    const replica = await start({ ROLES: 'api' });
+    try {
+      const token = randomUUID();
+      await on(
+        primary,
+        `INSERT INTO lane (queue, lane, token, leased_until) VALUES ('outbox', 256, $1, now() + interval '1 hour')`,
+        [token],
+      );
+      const [row] = await on<{ position: string }>(
+        primary,
+        `INSERT INTO outbox (listener, lane, message, key, sequence, status, attempt)
+         VALUES (1, 256, 1, 'k', 1, 'processing', 1) RETURNING *`,
+      );
+      await until(async () => (await on(standby, 'SELECT FROM outbox')).length > 0);
+      await standby.postgres.stop();
+
+      wire.switchTo(NOWHERE);
+      wire.cutAtCommit('after');
+      const far = performance.now() + 3_600_000;
+      const held = heldLane({
+        lane: 256,
+        token,
+        listener: 1,
+        mostRows: 1,
+        untilMs: far,
+        probe: undefined,
+        safeUntilMs: far,
+      });
+      replica.app.nest.get(HeldLanes).add(held);
+      const settling = replica.app.nest.get(Settling);
+      settling.add({
+        kind: 'tried',
+        held,
+        delivery: { ...row, position: Number(row!.position), age_ms: 0 } as unknown as ClaimedDelivery,
+        listener: { name: 'l', onDead: 'skip' } as Listener,
+        answer: { kind: 'answered', status: 200, excerpt: '', durationMs: 7 },
+        outcome: { kind: 'delivered' },
+        atMs: performance.now(),
+      });
+      const settled = settling.end(held, true);
+      const lost = await until(async () => {
+        const rows = await on<{ id: string }>(
+          primary,
+          `SELECT xmin::text AS id FROM outbox WHERE status = 'finished'`,
+        );
+        return rows[0]?.id;
+      });
+      await crash(primary);
+      standby = await startAgain(standby);
+      await promote(standby);
+      await until(async () => {
+        const [used] = await on<{ id: string }>(standby, 'SELECT pg_current_xact_id()::text AS id');
+        return Number(used!.id) > Number(lost);
+      });
+      const [status] = await on(standby, 'SELECT pg_xact_status($1::xid8) AS status', [lost]);
+      expect(status).toEqual({ status: 'committed' });
+      expect(await on(standby, 'SELECT status FROM outbox')).toEqual([{ status: 'processing' }]);
+
+      wire.switchTo(standby.postgres.url);
+      await settled;
+      replica.app.nest.get(HeldLanes).drop(held);
+      expect(await on(standby, 'SELECT status, attempt FROM outbox')).toEqual([
+        { status: 'finished', attempt: 1 },
+      ]);
+      expect(await on(standby, 'SELECT FROM attempt')).toEqual([]);
+    } finally {
+      await replica.close();
+    }
+  });
+});

@@ -1,0 +1,125 @@
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import {
+  type EmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../src/database/embedded/embedded-postgres.ts';
+import { until } from './until.ts';
+
+/** A PostgreSQL of one's own, in a folder of its own. */
+export interface Server {
+  readonly folder: string;
+  readonly settings: Record<string, string>;
+  readonly postgres: EmbeddedPostgres;
+}
+
+/** Not part of a copy: they belong to the server that runs there, or are streamed. */
+const LEFT_OUT = new Set(['postmaster.pid', 'postmaster.opts', 'pg_wal', 'pg_replslot', 'pg_stat_tmp']);
+
+export async function startServer(settings: Record<string, string>): Promise<Server> {
+  return startIn(await mkdtemp(join(tmpdir(), 'sluice-server-')), settings);
+}
+
+/** After it was stopped. */
+export function startAgain({ folder, settings }: Server): Promise<Server> {
+  return startIn(folder, settings);
+}
+
+export async function startIn(folder: string, settings: Record<string, string>): Promise<Server> {
+  const postgres = await startEmbeddedPostgres({ dataDirectory: folder, settings });
+  return { folder, settings, postgres };
+}
+
+/** Copies a running server, as pg_basebackup does, and starts the copy as its standby. */
+export async function startStandby(primary: Server, name: string): Promise<Server> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-standby-'));
+  const data = join(folder, 'postgres');
+  await withClient(primary.postgres.url, async (client) => {
+    await client.query(`SELECT pg_backup_start('standby', true)`);
+    await copy(join(primary.folder, 'postgres'), data);
+    const { rows } = await client.query('SELECT labelfile FROM pg_backup_stop(false)');
+    await writeFile(join(data, 'backup_label'), rows[0].labelfile);
+  });
+  for (const left of ['pg_wal', 'pg_wal/archive_status', 'pg_wal/summaries', 'pg_replslot', 'pg_stat_tmp'])
+    await mkdir(join(data, left), { mode: 0o700 });
+  await copyFile(join(primary.folder, 'password'), join(folder, 'password'));
+  const { username, password, hostname, port } = new URL(primary.postgres.url);
+  const conninfo = `host=${hostname} port=${port} user=${username} password=${password} application_name=${name}`;
+  await writeFile(join(data, 'postgresql.auto.conf'), `primary_conninfo = '${conninfo}'\n`);
+  await writeFile(join(data, 'standby.signal'), '');
+  return startIn(folder, primary.settings);
+}
+
+/** From now on a COMMIT waits for the standby of that name. */
+export async function awaitStandby(primary: Server, name: string): Promise<void> {
+  await withClient(primary.postgres.url, async (client) => {
+    await client.query(`ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (${name})'`);
+    await client.query('SELECT pg_reload_conf()');
+    await until(async () => {
+      const { rows } = await client.query(
+        `SELECT FROM pg_stat_replication WHERE application_name = $1 AND state = 'streaming' AND sync_state = 'quorum'`,
+        [name],
+      );
+      return rows.length > 0;
+    });
+  });
+}
+
+/** Resolves when it takes writes. */
+export async function promote(standby: Server): Promise<void> {
+  await withClient(standby.postgres.url, async (client) => {
+    const { rows } = await client.query('SELECT pg_promote(true, 60) AS promoted');
+    if (!rows[0].promoted) throw new Error('the standby was not promoted');
+  });
+}
+
+/** As when its machine is gone: nothing more is written, nobody is told anything. */
+export async function crash({ postgres, folder }: Server): Promise<void> {
+  const { pid } = postgres;
+  const lines = (await readFile(join(folder, 'postgres', 'postmaster.pid'), 'utf8')).split('\n');
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
+  for (const one of [pid, ...children.trim().split(' ').filter(Boolean).map(Number)]) {
+    try {
+      process.kill(one, 'SIGKILL');
+    } catch {
+      // It has ended by itself.
+    }
+  }
+  await postgres.exited;
+  // What a killed server leaves in the kernel; there are only so many.
+  const segment = lines[6]?.trim().split(/\s+/)[1];
+  if (segment) await promisify(execFile)('ipcrm', ['-m', segment]).catch(() => undefined);
+}
+
+/** Stops it, and nothing is left of it. */
+export async function remove({ postgres, folder }: Server): Promise<void> {
+  await postgres.stop();
+  await rm(folder, { recursive: true, force: true });
+}
+
+/** Files come and go while they are copied: what is missing or torn is in the log. */
+async function copy(from: string, to: string): Promise<void> {
+  await mkdir(to, { mode: 0o700 });
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    if (LEFT_OUT.has(entry.name)) continue;
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    await (entry.isDirectory() ? copy(source, target) : copyFile(source, target)).catch((error) => {
+      if (error.code !== 'ENOENT') throw error;
+    });
+  }
+}
+
+async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
