@@ -2,7 +2,7 @@ import type { QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
 import { codeOf, rememberAsOurs } from './faults.ts';
-import { kept, keptName } from './kept.ts';
+import { kept, keptName, refuseNaN } from './kept.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
 
 const TRANSACTION_ID = kept('SELECT pg_current_xact_id()::text AS id');
@@ -156,8 +156,10 @@ export class Transaction {
     if (this.over) return Promise.reject(new Error('the transaction is over'));
     const values = parameters as unknown[] | undefined;
     const name = this.nameOf(sql, values);
-    const isText = keptName(sql) === undefined && (values === undefined || values.length === 0);
+    const isKept = keptName(sql) !== undefined;
+    const isText = !isKept && (values === undefined || values.length === 0);
     try {
+      if (isKept) refuseNaN(sql, values ?? []);
       return isText ? this.client.say(sql) : this.client.issue({ name, text: sql, values });
     } catch (reason) {
       this.refused ??= { reason };
