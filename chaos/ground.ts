@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startTcpProxy, type TcpProxy } from '../test/support/tcp-proxy.ts';
+import type { Injected } from './check-logs.ts';
 import { Beside } from './database.ts';
 import { Fleet, type Version } from './fleet.ts';
 import {
@@ -19,6 +20,7 @@ import {
 } from './history.ts';
 import type { Postgres } from './postgres.ts';
 import type { Mood, Receiving } from './receiving.ts';
+import type { Fault } from './schedule.ts';
 
 export const LEASE_MS = 2_000;
 const RETRIES = ['50ms', '100ms', '100ms', '200ms', '200ms'];
@@ -70,6 +72,8 @@ export interface GroundOptions {
 /** Everything a run needs but the fire: a database, wires to it, replicas, listeners with their receivers. */
 export class Ground {
   readonly terms: Terms;
+  /** What was done to the replicas. */
+  readonly injected: Injected[] = [];
   private readonly arrivalsFile: string;
 
   private constructor(
@@ -165,7 +169,17 @@ export class Ground {
     const repeated = tables.deliveries.filter(({ id }) => (came.get(id) ?? 0) > 1);
     const stories = await this.stories([...new Set(repeated.map(({ message }) => ids.get(message)!))]);
     const deliveries = tables.deliveries.map((row) => ({ ...row, attempts: stories.get(row.id) ?? [] }));
-    return { ...tables, deliveries, arrivals, posted, operated: [...operated], terms: this.terms };
+    const { injected, terms } = this;
+    const { logged } = this.fleet;
+    return { ...tables, deliveries, arrivals, posted, operated: [...operated], logged, injected, terms };
+  }
+
+  /** Does it, and remembers when. */
+  async inject(fault: Fault, place: number | undefined, strike: () => Promise<void>): Promise<void> {
+    const one = { fault, place, fromMs: Date.now(), toMs: Number.POSITIVE_INFINITY };
+    this.injected.push(one);
+    await strike();
+    one.toMs = Date.now();
   }
 
   async end(): Promise<void> {

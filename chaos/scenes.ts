@@ -138,6 +138,7 @@ class Stage {
 
   arm(point: Point, blow: 'SIGSTOP' | 'SIGKILL' = 'SIGSTOP'): void {
     this.ground.fleet.arm(this.first, point, blow);
+    if (blow === 'SIGSTOP') void this.ground.inject('freeze-at-point', 0, () => new Promise(() => undefined));
   }
 
   /** One more of every key so far, to the second replica: the first one is frozen. */
