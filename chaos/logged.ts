@@ -20,8 +20,10 @@ export interface LoggedError {
 }
 
 const SEVERE = ['error', 'fatal'];
-/** What a process says last, on stderr. */
-const EXIT_LINE = /^sluice: (?:cannot reach PostgreSQL at \S+ \()?(?:(\w*Error): )?(.*?)(?:\);.*)?$/;
+/** Why a process ends, for a person. */
+const EXIT_LINE = /^sluice: (?:(\w*Error): )?(.*)$/;
+/** SQLSTATE of a client that cannot connect; what the line says besides depends on how it failed. */
+const CANNOT_CONNECT = '08001';
 
 /** Undefined: nothing went wrong. A warning counts where it has an error with it: something failed, and is tried again. */
 export function loggedIn(text: string, place: number, atMs: number): Logged | undefined {
@@ -36,7 +38,16 @@ export function loggedIn(text: string, place: number, atMs: number): Logged | un
 export function loggedOnStderr(text: string, place: number, atMs: number): Logged | undefined {
   if (!/^\S/.test(text)) return undefined;
   const [, name = '', message = text] = EXIT_LINE.exec(text) ?? [];
-  return { place, atMs, level: 'fatal', event: 'stderr', loop: undefined, error: { name, message }, text };
+  const away = message.startsWith('cannot reach PostgreSQL') ? { code: CANNOT_CONNECT } : {};
+  return {
+    place,
+    atMs,
+    level: 'fatal',
+    event: 'stderr',
+    loop: undefined,
+    error: { name, message, ...away },
+    text,
+  };
 }
 
 function parsed(text: string): Partial<Pick<Logged, 'level' | 'event' | 'loop' | 'error'>> | undefined {

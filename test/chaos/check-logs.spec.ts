@@ -51,7 +51,7 @@ describe('an error that a replica logs', () => {
     [
       'postgres-fast',
       loggedOnStderr(
-        'sluice: cannot reach PostgreSQL at 127.0.0.1:5432 (Connection terminated unexpectedly); check DATABASE_URL',
+        'sluice: cannot reach PostgreSQL at 127.0.0.1:5432 (timeout expired); check DATABASE_URL',
         0,
         AT,
       )!,
