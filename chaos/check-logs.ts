@@ -1,18 +1,9 @@
 import { isConflictOfTransactions, isDatabaseAway } from '../src/database/faults.ts';
 import { PLANNED_FAILURE } from './chain.ts';
 import type { History } from './history.ts';
-import type { Logged, LoggedError } from './logged.ts';
+import type { Injected, Logged, LoggedError } from './logged.ts';
 import type { Fault } from './schedule.ts';
 import { type Violation, violation } from './violation.ts';
-
-/** A fault that was injected, and when; without an end: all the time. */
-export interface Injected {
-  readonly fault: Fault;
-  readonly fromMs: number;
-  readonly toMs: number;
-  /** The replica that it fell on; undefined: all of them. */
-  readonly place: number | undefined;
-}
 
 /** What can go wrong in a replica because of something outside of it. */
 type Kind = 'connection' | 'inbox-connection' | 'lock' | 'failed-attempt';

@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startTcpProxy, type TcpProxy } from '../test/support/tcp-proxy.ts';
-import type { Injected } from './check-logs.ts';
 import { Beside } from './database.ts';
 import { Fleet, type Version } from './fleet.ts';
 import {
@@ -18,6 +17,7 @@ import {
   readTables,
   type Terms,
 } from './history.ts';
+import type { Injected } from './logged.ts';
 import type { Postgres } from './postgres.ts';
 import type { Mood, Receiving } from './receiving.ts';
 import type { Fault } from './schedule.ts';

@@ -1,8 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Trouble } from './chain.ts';
-import type { Injected } from './check-logs.ts';
-import type { Logged } from './logged.ts';
+import type { Injected, Logged } from './logged.ts';
 
 /** What a producer knows of one message it posted. */
 export interface Posted {

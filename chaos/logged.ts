@@ -1,3 +1,5 @@
+import type { Fault } from './schedule.ts';
+
 /** A line that a replica wrote and that says that something went wrong. */
 export interface Logged {
   /** Which replica. */
@@ -17,6 +19,15 @@ export interface LoggedError {
   readonly name?: string;
   readonly message?: string;
   readonly code?: string;
+}
+
+/** A fault that was injected, and when; without an end: all the time. */
+export interface Injected {
+  readonly fault: Fault;
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** The replica that it fell on; undefined: all of them. */
+  readonly place: number | undefined;
 }
 
 const SEVERE = ['error', 'fatal'];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { checkLogs, type Injected } from '../../chaos/check-logs.ts';
-import { type Logged, loggedIn, loggedOnStderr } from '../../chaos/logged.ts';
+import { checkLogs } from '../../chaos/check-logs.ts';
+import { type Injected, type Logged, loggedIn, loggedOnStderr } from '../../chaos/logged.ts';
 import { FAULTS, type Fault } from '../../chaos/schedule.ts';
 
 describe('an error that a replica logs', () => {
