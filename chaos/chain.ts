@@ -8,6 +8,8 @@ import type { ReadModel } from '../src/contract/read-model.ts';
 import type { ReadModelTransaction } from '../src/contract/read-model-transaction.ts';
 import { Database } from '../src/database/database.ts';
 
+export const PLANNED_FAILURE = 'failed as planned';
+
 /** What a message of a fault run does when it is applied. */
 export interface Trouble {
   /** Its first attempts that throw. */
@@ -69,7 +71,7 @@ abstract class Chain {
     if (trouble.defersMs) await this.deferUntil(message, trouble.defersMs, tx);
     if (message.attempt <= (trouble.fails ?? 0)) {
       await this.remember(message, 'fail');
-      throw new Error('failed as planned');
+      throw new Error(PLANNED_FAILURE);
     }
     if (await this.does(message, 'kill', trouble.kills)) process.kill(process.pid, 'SIGKILL');
     if (await this.does(message, 'cut', trouble.cuts)) {

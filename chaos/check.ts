@@ -1,11 +1,12 @@
 import { checkDeliveries } from './check-deliveries.ts';
+import { checkLogs } from './check-logs.ts';
 import { checkMessages } from './check-messages.ts';
 import type { History } from './history.ts';
 import { type Violation, violation } from './violation.ts';
 
 /** What is wrong with a history of a run that came to rest. Pure. */
 export function check(history: History): Violation[] {
-  return [...checkMessages(history), ...checkDeliveries(history), ...atRest(history)];
+  return [...checkMessages(history), ...checkDeliveries(history), ...atRest(history), ...checkLogs(history)];
 }
 
 /** Nobody holds a lane; what waits, waits behind a dead letter; no hold is left over. */

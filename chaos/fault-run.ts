@@ -40,6 +40,7 @@ const MOST_MARKED_MS = 10 * LEASE_MS;
 const DRAIN_MS = 20_000;
 const SAY_EVERY_MS = 5_000;
 const WORKS_WITHIN_MS = 15_000;
+const forEver = new Promise<never>(() => undefined);
 
 /** Replicas under fire while messages come in; then peace; then the reckoning. */
 export async function faultRun(options: FaultRunOptions): Promise<FaultRunResult> {
@@ -97,6 +98,8 @@ class FaultRun {
     const until = this.startedAt + options.seconds * 1_000;
     const watching = this.watch.run();
     const saying = this.sayAll();
+    for (const fault of options.faults)
+      if (!STRIKES[fault]) void ground.inject(fault, undefined, () => forEver);
     if (options.faults.includes('receivers')) ground.setMood('moody');
     const posting = producers.run(until);
     posting.catch(() => undefined);
@@ -183,7 +186,9 @@ class FaultRun {
       return;
     }
     this.struck[fault] = (this.struck[fault] ?? 0) + 1;
-    await STRIKES[fault]!(blow, around);
+    await this.ground.inject(fault, ON_ONE.includes(fault) ? place : undefined, () =>
+      STRIKES[fault]!(blow, around),
+    );
   }
 
   private async sayAll(): Promise<void> {

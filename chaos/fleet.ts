@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
+import { type Logged, loggedIn, loggedOnStderr } from './logged.ts';
 import type { Point } from './point-names.ts';
 import type { Blow, News, Order } from './points.ts';
 
@@ -53,6 +54,8 @@ export class Fleet {
   readonly ends = { asked: 0, killed: 0, drainedTooLong: 0 };
   /** Ends that nobody caused. */
   readonly faults: string[] = [];
+  /** What went wrong in them, as they wrote it; not what the version before writes, whose faults are known by now. */
+  readonly logged: Logged[] = [];
   private readonly waiting = new Set<(replica: Replica, news: News) => void>();
   private over = false;
 
@@ -181,15 +184,22 @@ export class Fleet {
       lines.push(line);
       if (lines.length > LINES_KEPT) lines.shift();
     };
+    const note = (logged: Logged | undefined) => {
+      if (logged && !version.previous) this.logged.push(logged);
+    };
     const ready = new Promise<void>((resolve, reject) => {
       createInterface({ input: child.stdout! }).on('line', (line) => {
         if (line.includes('Sluice is serving')) resolve();
         else keep(line);
+        note(loggedIn(line, place.index, Date.now()));
       });
       void ended.then((how) => reject(new Error(`it ended (${how}) before it served:\n${lines.join('\n')}`)));
     });
     ready.catch(() => undefined);
-    createInterface({ input: child.stderr! }).on('line', keep);
+    createInterface({ input: child.stderr! }).on('line', (line) => {
+      keep(line);
+      note(loggedOnStderr(line, place.index, Date.now()));
+    });
     const replica: Replica = { child, version, lines, ready, ended, state: 'starting' };
     this.replicas[place.index] = replica;
     child.on('message', (news: News) => {

@@ -17,8 +17,10 @@ import {
   readTables,
   type Terms,
 } from './history.ts';
+import type { Injected } from './logged.ts';
 import type { Postgres } from './postgres.ts';
 import type { Mood, Receiving } from './receiving.ts';
+import type { Fault } from './schedule.ts';
 
 export const LEASE_MS = 2_000;
 const RETRIES = ['50ms', '100ms', '100ms', '200ms', '200ms'];
@@ -72,6 +74,8 @@ export class Ground {
   readonly terms: Terms;
   /** From the promotion of a standby to the first message that was stored after it. */
   readonly recoveriesMs: number[] = [];
+  /** What was done to the replicas. */
+  readonly injected: Injected[] = [];
   private readonly arrivalsFile: string;
 
   private constructor(
@@ -179,7 +183,17 @@ export class Ground {
     const repeated = tables.deliveries.filter(({ id }) => (came.get(id) ?? 0) > 1);
     const stories = await this.stories([...new Set(repeated.map(({ message }) => ids.get(message)!))]);
     const deliveries = tables.deliveries.map((row) => ({ ...row, attempts: stories.get(row.id) ?? [] }));
-    return { ...tables, deliveries, arrivals, posted, operated: [...operated], terms: this.terms };
+    const { injected, terms } = this;
+    const { logged } = this.fleet;
+    return { ...tables, deliveries, arrivals, posted, operated: [...operated], logged, injected, terms };
+  }
+
+  /** Does it, and remembers when. */
+  async inject(fault: Fault, place: number | undefined, strike: () => Promise<void>): Promise<void> {
+    const one = { fault, place, fromMs: Date.now(), toMs: Number.POSITIVE_INFINITY };
+    this.injected.push(one);
+    await strike();
+    one.toMs = Date.now();
   }
 
   async end(): Promise<void> {

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Trouble } from './chain.ts';
+import type { Injected, Logged } from './logged.ts';
 
 /** What a producer knows of one message it posted. */
 export interface Posted {
@@ -88,6 +89,10 @@ export interface History {
   }[];
   /** Keys that an operator held and let go. */
   readonly operated: readonly string[];
+  /** What replicas wrote that something went wrong. */
+  readonly logged: readonly Logged[];
+  /** What was done to them. */
+  readonly injected: readonly Injected[];
   readonly terms: Terms;
 }
 

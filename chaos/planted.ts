@@ -32,6 +32,12 @@ export const PLANTED: readonly Planted[] = [
   { name: 'commit-before-answer', scene: answeredTooEarly, without: ['commitBeforeAnswer'], control: [] },
   { name: 'order', scene: underLoad, without: ['order'], control: [] },
   { name: 'hold', scene: overtaking, without: ['hold'], control: [] },
+  {
+    name: 'claim-size',
+    scene: underLoad,
+    without: ['restlessSizes', 'claimSize'],
+    control: ['restlessSizes'],
+  },
   { name: 'signature', scene: underLoad, without: ['signature'], control: [] },
 ];
 

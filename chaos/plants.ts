@@ -5,6 +5,8 @@ import type { NewMessage } from '../src/inbox/new-message.ts';
 import { GUARDS } from '../src/lanes/guards.ts';
 import { LaneQueue } from '../src/lanes/lane-queue.ts';
 import type { LaneRow } from '../src/lanes/leased.ts';
+import { OutboxProcessor } from '../src/outbox/outbox-processor.ts';
+import { RunSizes } from '../src/outbox/run-sizes.ts';
 import type { WebhookRequest } from '../src/outbox/sending/webhook-request.ts';
 import { WebhookSender } from '../src/outbox/sending/webhook-sender.ts';
 import { inOneSnapshot, statementsOf } from '../test/support/lanes.ts';
@@ -44,6 +46,22 @@ const PLANTS = {
   },
   /** A claim does not look whether a key is held. */
   hold: () => onTheInbox((queue) => alter(queue, 'claim', 'hold.key IS NOT NULL AS held', 'false AS held')),
+  /** Not a guard: every look at a run size finds another one, as happens now and then while runs end. */
+  restlessSizes: () => {
+    let looks = 0;
+    RunSizes.prototype.first = () => 2 + (looks++ % 7);
+  },
+  /** The size of a claim is computed again after each lease that was awaited. */
+  claimSize: () => {
+    const prototype = OutboxProcessor.prototype as unknown as Taking;
+    prototype.take = async function (candidates, quick) {
+      const lanes = candidates.filter((lane) => this.isWanted(lane));
+      for (const mostRows of new Set(lanes.map((lane) => this.mostRowsOf(lane)))) {
+        const ofThatSize = lanes.filter((lane) => this.mostRowsOf(lane) === mostRows);
+        await this.lease(ofThatSize, mostRows, quick);
+      }
+    };
+  },
   signature: () => {
     const send = WebhookSender.prototype.send;
     WebhookSender.prototype.send = function (request, options) {
@@ -63,6 +81,14 @@ export function plant(names: readonly string[]): void {
 
 export const DOOR_NUMBER = 7;
 const DOOR = `FROM (SELECT pg_advisory_xact_lock_shared(${DOOR_NUMBER})) AS door, lane CROSS JOIN LATERAL`;
+
+/** What the outbox keeps to itself. */
+interface Taking {
+  take(candidates: readonly number[], quick: boolean): Promise<void>;
+  isWanted(lane: number): boolean;
+  mostRowsOf(lane: number): number;
+  lease(lanes: readonly number[], mostRows: number, quick: boolean): Promise<void>;
+}
 
 type Queue = LaneQueue<LaneRow>;
 

@@ -21,6 +21,8 @@ export type Scene = (without: readonly Plant[], around: Around) => Promise<reado
 
 const SEED = 7;
 const QUIET_MS = 20_000;
+const forEver = new Promise<never>(() => undefined);
+const REACHED_WITHIN_MS = 30_000;
 /** A replica may freeze with what was posted stored and not answered. */
 const ANSWER_MS = 1_000;
 
@@ -138,6 +140,7 @@ class Stage {
 
   arm(point: Point, blow: 'SIGSTOP' | 'SIGKILL' = 'SIGSTOP'): void {
     this.ground.fleet.arm(this.first, point, blow);
+    if (blow === 'SIGSTOP') void this.ground.inject('freeze-at-point', 0, () => forEver);
   }
 
   /** One more of every key so far, to the second replica: the first one is frozen. */
@@ -147,6 +150,7 @@ class Stage {
 
   /** To the first replica; if that gives no answer, to the second. */
   async post(trouble: object, key?: string, urls: readonly string[] = this.ground.urls): Promise<void> {
+    if (Object.keys(trouble).length > 0) void this.ground.inject('poison', undefined, () => forEver);
     const id = `m${this.posted.length + 1}`;
     const payload = JSON.stringify({ ...trouble, n: 1 });
     const message = { id, type: 'plain', key: key ?? `key-${id}`, payload, scheduled: false };
@@ -164,16 +168,22 @@ class Stage {
     this.posted.push({ ...message, outcome: 'unknown' });
   }
 
-  /** Either replica may take a message: until it is the first one that did. */
+  /**
+   * Either replica may take a message: until it is the first one that did. One wait for all posts: on a busy machine it comes
+   * to the point later than the next one is posted.
+   */
   async postUntilReached(point: Point, trouble: object): Promise<void> {
     const { fleet } = this.ground;
+    let came: boolean | undefined;
+    const reached = fleet.reached(this.first, point, REACHED_WITHIN_MS).then((answer) => {
+      came = answer;
+    });
     this.arm(point);
-    for (let tries = 0; tries < 100; tries++) {
-      const reached = fleet.reached(this.first, point, 100);
+    while (came === undefined) {
       await this.post(trouble);
-      if (await reached) return;
+      await Promise.race([reached, pause(100)]);
     }
-    throw new Error(`no message came to "${point}" on the first replica`);
+    if (!came) throw new Error(`no message came to "${point}" on the first replica`);
   }
 
   allEnded(): Promise<void> {

@@ -22,6 +22,7 @@ export const CHECKS = [
   'never held without a hold',
   'never marked in a free lane for long',
   'replicas drain, none ends by itself',
+  'no error without an injected cause',
 ] as const;
 
 export type Check = (typeof CHECKS)[number];

@@ -18,6 +18,7 @@ import { RulingsByQueue1763251200041 } from '../migrations/1763251200041-rulings
 import { MessagesByStatus1763251200050 } from '../migrations/1763251200050-messages-by-status.ts';
 import { AnswersKept1763251200051 } from '../migrations/1763251200051-answers-kept.ts';
 import { Keyless1763251200052 } from '../migrations/1763251200052-keyless.ts';
+import { ReplaySelection1763251200063 } from '../migrations/1763251200063-replay-selection.ts';
 import { BoundApiKeys1763251200068 } from '../migrations/1763251200068-bound-api-keys.ts';
 import { SealedUrls1763251200069 } from '../migrations/1763251200069-sealed-urls.ts';
 import { ScheduledExpiring1763251200070 } from '../migrations/1763251200070-scheduled-expiring.ts';
@@ -48,6 +49,7 @@ const ENGINE: SchemaPart = {
     MessagesByStatus1763251200050,
     AnswersKept1763251200051,
     Keyless1763251200052,
+    ReplaySelection1763251200063,
     BoundApiKeys1763251200068,
     SealedUrls1763251200069,
     ScheduledExpiring1763251200070,

@@ -485,6 +485,16 @@ describe('a statement', () => {
     expect(await ids()).toEqual([{ id: 1 }]);
   });
 
+  it('of the engine refuses a number that is none, names itself and sends nothing', async () => {
+    for (const nonsense of [Number.NaN, Number.POSITIVE_INFINITY, [1, Number.NaN]]) {
+      const message = /parameter \$1 of "SELECT id FROM probe WHERE .*" is no finite number/;
+      await expect(database.transaction((tx) => tx.query(KEPT, [nonsense]))).rejects.toThrow(message);
+      await expect(database.together([[KEPT, [nonsense]]])).rejects.toThrow(message);
+      await expect(database.query(KEPT, [nonsense])).rejects.toThrow(message);
+    }
+    expect(await database.transaction((tx) => tx.query(KEPT, [1]))).toEqual(await server.query(FIND, [1]));
+  });
+
   it('has no name behind a pooler', async () => {
     const pooled = open({ databasePooler: 'transaction' });
     const statements = await pooled.transaction(async (tx) => {

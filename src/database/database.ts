@@ -4,7 +4,7 @@ import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { beginStatements, connectionOptions } from './connection.ts';
 import { codeOf, isReadOnly } from './faults.ts';
-import { keptName } from './kept.ts';
+import { keptName, refuseNaN } from './kept.ts';
 import { PatientPool } from './patient-pool.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
 import { Transaction } from './transaction.ts';
@@ -114,6 +114,7 @@ export class Database {
   private async send(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
     const values = parameters as unknown[];
     const name = this.mayName ? keptName(sql) : undefined;
+    refuseNaN(sql, values);
     try {
       return await (name ? this.pool.query({ name, text: sql, values }) : this.pool.query(sql, values));
     } catch (error) {

@@ -15,3 +15,20 @@ export function kept(sql: string): string {
 export function keptName(sql: string): string | undefined {
   return names.get(sql);
 }
+
+/**
+ * The engine's own statements have counts, limits and times for numbers; the server would only say that "NaN" is no bigint,
+ * without a word about which statement of which loop. Read models' statements are their authors' business.
+ */
+export function refuseNaN(sql: string, values: readonly unknown[]): void {
+  const index = values.findIndex((value) =>
+    Array.isArray(value) ? value.some(isNaNOrInfinite) : isNaNOrInfinite(value),
+  );
+  if (index < 0) return;
+  const opening = sql.trim().replace(/\s+/g, ' ').slice(0, 80);
+  throw new RangeError(`parameter $${index + 1} of "${opening}…" is no finite number: ${values[index]}`);
+}
+
+function isNaNOrInfinite(value: unknown): boolean {
+  return typeof value === 'number' && !Number.isFinite(value);
+}

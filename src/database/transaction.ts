@@ -2,7 +2,7 @@ import type { QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
 import { codeOf, rememberAsOurs } from './faults.ts';
-import { keptName } from './kept.ts';
+import { keptName, refuseNaN } from './kept.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
 
 /** A statement in a transaction in which another one has failed. */
@@ -148,8 +148,10 @@ export class Transaction {
     if (this.over) return Promise.reject(new Error('the transaction is over'));
     const values = parameters as unknown[] | undefined;
     const name = this.nameOf(sql, values);
-    const isText = keptName(sql) === undefined && (values === undefined || values.length === 0);
+    const isKept = keptName(sql) !== undefined;
+    const isText = !isKept && (values === undefined || values.length === 0);
     try {
+      if (isKept) refuseNaN(sql, values ?? []);
       return isText ? this.client.say(sql) : this.client.issue({ name, text: sql, values });
     } catch (reason) {
       this.refused ??= { reason };

@@ -103,6 +103,13 @@ describe('2. only the holder changes rows', () => {
     expect(await statuses()).toEqual(['finished', 'finished', 'pending', 'pending']);
   });
 
+  it('gives nothing to a claim that finds out with its renewal that all its lanes are lost', async () => {
+    const tenure = await frozenAndOvertaken();
+    Object.assign(tenure, { renewAtMs: 0, parking: true, more: true });
+    expect(await a.queue.claim(tenure, 1)).toEqual([]);
+    expect([[...tenure.lanes], tenure.more, tenure.parking]).toEqual([[], false, false]);
+  });
+
   it('would leave a row processing in a lane nobody holds if the claim did not prove the token', async () => {
     alter(a, 'claim', 'AND lane.token = ANY ($2::uuid[])', 'AND $2::uuid[] IS NOT NULL');
     const tenure = await frozenAndOvertaken();

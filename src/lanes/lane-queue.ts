@@ -19,7 +19,16 @@ import {
 } from './lane-queue.sql.ts';
 import type { Along, LaneRow, Leased, LeaseRequest } from './leased.ts';
 import { type Owed, OwedLanes } from './owed-lanes.ts';
-import { LeaseLost, newTenure, outlookAfter, partWith, type Share, shareOut, type Tenure } from './tenure.ts';
+import {
+  LeaseLost,
+  NOTHING_TO_CLAIM,
+  newTenure,
+  outlookAfter,
+  partWith,
+  type Share,
+  shareOut,
+  type Tenure,
+} from './tenure.ts';
 
 /*
  * The lane queue. What holds, always (each has a test in lane-queue.spec.ts):
@@ -324,6 +333,11 @@ export class LaneQueue<Row extends LaneRow> {
     { mostRows, mostPerLane }: Pick<LeaseRequest, 'mostRows' | 'mostPerLane'>,
   ): Promise<Row[]> {
     const lanes = [...tenure.lanes];
+    // All of them were lost meanwhile.
+    if (lanes.length === 0) {
+      Object.assign(tenure, NOTHING_TO_CLAIM);
+      return [];
+    }
     const wanted = { mostRows: tenure.careful ? 1 : mostRows, mostPerLane };
     const share = shareOut(wanted, lanes.length, tenure);
     const claimed = await this.claimIn(tx, [tenure.token], lanes, share);

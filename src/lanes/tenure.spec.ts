@@ -17,6 +17,21 @@ describe('a claim', () => {
     expect(shareOut({ mostRows: 512, mostPerLane: 32 }, 1).perLane).toBe(32);
   });
 
+  it.each([
+    ['no lanes', 8, undefined, 0],
+    ['lanes that are not a number', 8, undefined, Number.NaN],
+    ['part of a lane', 8, undefined, 1.5],
+    ['fewer lanes than none', 8, undefined, -1],
+    ['no rows', 0, undefined, 1],
+    ['rows that are not a number', Number.NaN, undefined, 1],
+    ['rows without end', Number.POSITIVE_INFINITY, undefined, 1],
+    ['fewer rows than none', -8, undefined, 1],
+    ['part of a row per lane', 8, 0.5, 1],
+    ['rows per lane that are not a number', 8, Number.NaN, 1],
+  ])('is refused for %s', (_what, mostRows, mostPerLane, lanes) => {
+    expect(() => shareOut({ mostRows, mostPerLane }, lanes)).toThrow(RangeError);
+  });
+
   it('looks further while it meets rows that it must park', () => {
     const parking = { busyLanes: 1, parking: true, more: true };
     expect(shareOut({ mostRows: 8 }, 1, parking)).toMatchObject({ perLane: 8, window: 500 });

@@ -87,7 +87,10 @@ export async function partWith(
   }
 }
 
-/** Among the lanes, or as many of them as were busy: those that were nearly empty leave their share to the others. */
+/**
+ * Among the lanes, or as many of them as were busy: those that were nearly empty leave their share to the others. Refuses
+ * what makes no sense: a share that is not a number would fail in the database, far from whoever computed it.
+ */
 export function shareOut(
   {
     mostRows,
@@ -96,10 +99,21 @@ export function shareOut(
   lanes: number,
   { busyLanes, parking } = beforeAnyClaim(lanes),
 ): Share {
+  mustCount({ lanes, mostRows, mostPerLane, busyLanes });
   const shares = Math.min(Math.max(busyLanes, FEWEST_SHARES), lanes);
   const perLane = Math.max(1, Math.min(mostPerLane, Math.floor(mostRows / shares)));
   return { mostRows, perLane, window: parking ? Math.max(perLane, PARKING_WINDOW) : perLane };
 }
+
+function mustCount(counts: Readonly<Record<string, number>>): void {
+  for (const [name, count] of Object.entries(counts)) {
+    if (!Number.isSafeInteger(count) || count < 1)
+      throw new RangeError(`a claim needs a positive whole number of ${name}, not ${count}`);
+  }
+}
+
+/** After a claim without a lane to claim from. */
+export const NOTHING_TO_CLAIM: Outlook = { busyLanes: 1, parking: false, more: false };
 
 export function outlookAfter(
   { mostRows, perLane }: Share,

@@ -101,7 +101,11 @@ export class DeliveriesController {
   @ApiOperation({
     summary: 'Send old deliveries again, in order per key; live ones of a key wait behind them.',
   })
-  @ApiResponse({ status: 202, description: 'How many match; `location` shows the progress.' })
+  @ApiResponse({
+    status: 202,
+    description:
+      'How many match; `selecting`: so far, the rest is looked through in the background. `location` shows the progress.',
+  })
   async replay(
     @Param('name') name: string,
     @Body(validBody(StartReplay)) body: StartReplay,
@@ -115,9 +119,10 @@ export class DeliveriesController {
       keys: body.keys,
       onlyFailed: body.onlyFailed ?? false,
     };
-    const { id, matched } = await this.store.create(listener, filter, request.caller.name);
+    const { id, matched, selecting } = await this.store.create(listener, filter, request.caller.name);
     this.replays.wake();
-    return { id: String(id), matched, location: `/v1/listeners/${encodeURIComponent(name)}/replays/${id}` };
+    const location = `/v1/listeners/${encodeURIComponent(name)}/replays/${id}`;
+    return { id: String(id), matched, selecting, location };
   }
 
   @Get('replays/:id')
@@ -136,16 +141,18 @@ function deliveryOf(row: DeliveryRow & { message: string; type: string; key: str
   return { ...delivery, message: row.message, type: row.type, key: row.key, answered: row.answered };
 }
 
-function progressView({ id, matched, closed, waiting, dead, filter, ...times }: ReplayProgress) {
+function progressView({ id, matched, selecting, waiting, dead, filter, ...row }: ReplayProgress) {
+  const closed = selecting ? matched : row.closed;
   return {
     id: String(id),
-    status: times.done_at && waiting === 0 ? 'finished' : 'running',
+    status: !selecting && row.done_at && waiting === 0 ? 'finished' : 'running',
+    selecting,
     matched,
     sent: matched - closed - waiting - dead,
     dead,
     waiting: closed + waiting,
     filter,
-    createdAt: times.created_at,
-    createdBy: times.created_by,
+    createdAt: row.created_at,
+    createdBy: row.created_by,
   };
 }

@@ -132,12 +132,11 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
       this.lookAtMs = performance.now() + this.settings.outboxPoll;
       await this.gates.refresh();
     }
-    const room = this.settings.outboxLanes - this.lanes.size;
     // A lane that is released wakes us.
-    if (room <= 0) return 'idle';
-    if (everywhere) await this.lookEverywhere(room);
-    else if (this.hinted.size > 0) await this.take(this.takeAll(this.hinted), room, true);
-    else await this.take(this.takeAll(this.released), room, false);
+    if (this.room() <= 0) return 'idle';
+    if (everywhere) await this.lookEverywhere(this.room());
+    else if (this.hinted.size > 0) await this.take(this.takeAll(this.hinted), true);
+    else await this.take(this.takeAll(this.released), false);
     if (this.hinted.size + this.released.size > 0) return 'again';
     return { afterMs: Math.max(1, this.lookAtMs - performance.now()) };
   }
@@ -147,8 +146,13 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     const complete = ready.length < room;
     this.cursor = complete ? -1 : ready.at(-1)!;
     this.lookAgainIn(complete ? Math.min(nextHoldMs, this.gates.nextMs()) : 0);
-    await this.take([...new Set([...due, ...ready])], room, false);
-    await this.probes.start(this.settings.outboxLanes - this.lanes.size);
+    await this.take([...new Set([...due, ...ready])], false);
+    await this.probes.start(this.room());
+  }
+
+  /** Negative: lanes that were taken along with a commit made it more than the limit. */
+  private room(): number {
+    return this.settings.outboxLanes - this.lanes.size;
   }
 
   private lookAgainIn(ms: number): void {
@@ -168,17 +172,24 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     return lanes;
   }
 
-  /** Quick: there is surely something in them. */
-  private async take(candidates: readonly number[], room: number, quick: boolean): Promise<void> {
+  /**
+   * Quick: there is surely something in them. How many rows are claimed of a lane is decided once: it changes while a
+   * lease is awaited, whenever a run of the same listener ends.
+   */
+  private async take(candidates: readonly number[], quick: boolean): Promise<void> {
     const wanted = candidates.filter((lane) => this.isWanted(lane));
-    const { chosen, left } = fairShare(wanted, room, (listener) => this.lanes.countOf(listener));
+    const { chosen, left } = fairShare(wanted, this.room(), (listener) => this.lanes.countOf(listener));
     for (const lane of left) this.postponed.add(lane);
-    for (const mostRows of new Set(chosen.map((lane) => this.mostRowsOf(lane)))) {
-      await this.lease(
-        chosen.filter((lane) => this.mostRowsOf(lane) === mostRows),
-        mostRows,
-        quick,
-      );
+    const untried = new Set(chosen);
+    try {
+      for (const [mostRows, lanes] of this.byMostRows(chosen)) {
+        await this.lease(lanes, mostRows, quick);
+        for (const lane of lanes) untried.delete(lane);
+      }
+    } catch (error) {
+      // Nobody else remembers them before the next look everywhere.
+      for (const lane of untried) this.released.add(lane);
+      throw error;
     }
   }
 
@@ -193,6 +204,17 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   private mostRowsOf(lane: number): number {
     const listener = this.listeners.byNumber(listenerOfLane(lane));
     return listener?.rateLimit?.perKey ? 1 : this.sizes.first(listenerOfLane(lane));
+  }
+
+  private byMostRows(lanes: readonly number[]): Map<number, number[]> {
+    const groups = new Map<number, number[]>();
+    for (const lane of lanes) {
+      const mostRows = this.mostRowsOf(lane);
+      const group = groups.get(mostRows);
+      if (group) group.push(lane);
+      else groups.set(mostRows, [lane]);
+    }
+    return groups;
   }
 
   private async lease(lanes: readonly number[], mostPerLane: number, quick: boolean): Promise<void> {
@@ -210,7 +232,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   private offer(written: ReadonlySet<number>): Along<ClaimedDelivery> | undefined {
     if (written.size > MOST_ALONG || !this.loop.isRunning || this.draining.stopping.aborted) return undefined;
     const lanes = [...written].filter((lane) => this.isWanted(lane));
-    if (lanes.length === 0 || lanes.length > this.settings.outboxLanes - this.lanes.size) return undefined;
+    if (lanes.length === 0 || lanes.length > this.room()) return undefined;
     const mostPerLane = Math.min(...lanes.map((lane) => this.mostRowsOf(lane)));
     const along = this.queue.lanes.along(lanes, wantedOf(lanes, mostPerLane));
     const askedAtMs = performance.now();

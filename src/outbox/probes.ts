@@ -25,7 +25,7 @@ export class Probes {
   ) {}
 
   async start(room: number): Promise<void> {
-    for (const listener of this.gates.halfOpen().slice(0, room)) await this.probe(listener);
+    for (const listener of this.gates.halfOpen().slice(0, Math.max(0, room))) await this.probe(listener);
   }
 
   private async probe(number: number): Promise<void> {
@@ -44,8 +44,10 @@ export class Probes {
     const leased = await this.queue.lanes.lease({ hint: lanes, mostLanes: 1, mostRows: 1 });
     if (!leased) return false;
     const [lane] = leased.tenure.lanes;
+    // Lost again while rows were parked.
+    if (lane === undefined) return false;
     const held = heldLane({
-      lane: lane!,
+      lane,
       token: leased.tenure.token,
       listener,
       mostRows: 1,

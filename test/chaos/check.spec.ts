@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { check } from '../../chaos/check.ts';
 import type { Arrival, DeliveryRow, History, MessageRow, Posted } from '../../chaos/history.ts';
+import { loggedIn } from '../../chaos/logged.ts';
 import { type Blow, type Fault, schedule } from '../../chaos/schedule.ts';
 import type { Check } from '../../chaos/violation.ts';
 
@@ -52,6 +53,8 @@ const GOOD: History = {
   leased: [],
   holds: [],
   operated: [],
+  logged: [],
+  injected: [],
   terms: {
     retriesMs: [100, 200],
     listeners: [{ name: 'a', types: ['plain'], ordered: true, format: 'standard', mostAttempts: 3 }],
@@ -171,6 +174,11 @@ const PLANTED: readonly [Check, string, Partial<History>][] = [
     'nothing stuck',
     'a pending one',
     { messages: [message(1, 'm1'), message(2, 'm2', { status: 'pending' })] },
+  ],
+  [
+    'no error without an injected cause',
+    'a loop that failed',
+    { logged: [loggedIn('{"level":"error","event":"loop.failed","error":{"code":"22P02"}}', 0, 1)!] },
   ],
   ['nothing stuck', 'held without a dead letter', { holds: [{ ...hold, reason: 'operator' }] }],
 ];

@@ -19,7 +19,7 @@ async function replay(listener: string, filter: Record<string, unknown> = {}) {
   const body = { since: LONG_AGO, ...filter };
   const answer = await stage.call('POST', `/v1/listeners/${listener}/replay`, body);
   expect([answer.status, answer.body]).toEqual([202, expect.anything()]);
-  return answer.body as { id: string; matched: number; location: string };
+  return answer.body as { id: string; matched: number; selecting: boolean; location: string };
 }
 
 const progress = async ({ location }: { location: string }) => (await stage.call('GET', location)).body;
@@ -176,6 +176,63 @@ describe('replay', () => {
     expect(held + processing).toBeGreaterThanOrEqual(16);
     // Enough is on its way; the rest is not reopened.
     expect(left).toBeGreaterThan(50);
+  });
+
+  it('of many starts at once: the rest is selected in the background, and nothing is sent before', async () => {
+    const receiver = await stage.listen('many', { lanes: 4 });
+    const names = Array.from({ length: 2_700 }, (_, n) => `${n % 100}:${n}`);
+    for (let n = 0; n < names.length; n += 900)
+      await stage.post(
+        ...names
+          .slice(n, n + 900)
+          .map((payload) => ({ type: 'many/x', key: payload.split(':')[0]!, payload })),
+      );
+    await until(async () => (await stage.counts('many')).finished === names.length);
+    receiver.received.splice(0);
+    const held: (() => void)[] = [];
+    receiver.answering = (received, response, count) =>
+      received.body.data === 'late'
+        ? void held.push(() => ok(received, response, count))
+        : ok(received, response, count);
+    const [late] = await stage.post({ type: 'many/x', key: 'late', payload: 'late' });
+    await until(() => held.length === 1);
+    await stage.database.query(`
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF (SELECT select_from > (SELECT min(position) FROM outbox WHERE listener = replay.listener) FROM replay WHERE id = NEW.replay)
+        THEN RAISE 'not now'; END IF; RETURN NEW; END $$;
+      CREATE TRIGGER refuse BEFORE INSERT ON replay_delivery FOR EACH ROW EXECUTE FUNCTION refuse()`);
+    let started: Awaited<ReturnType<typeof replay>>;
+    try {
+      started = await replay('many');
+      expect(started).toMatchObject({ matched: 2_000, selecting: true });
+      await until(() => stage.replicas.some(({ lines }) => lines.some((line) => line.includes('not now'))));
+      const selecting = { status: 'running', selecting: true, matched: 2_000, sent: 0, waiting: 2_000 };
+      expect(await progress(started)).toMatchObject(selecting);
+      // Settled after it was asked for; owed after it was.
+      held[0]!();
+      await stage.delivery(late, 'finished');
+      const [live] = await stage.post({ type: 'many/x', key: '7', payload: 'live' });
+      await stage.delivery(live, 'finished');
+      expect(data(receiver)).toEqual(['late', 'live']);
+      // What the version before takes for its own to go on with.
+      expect(
+        await stage.database.query('SELECT FROM replay WHERE done_at IS NULL AND id = $1', [started.id]),
+      ).toEqual([]);
+    } finally {
+      await stage.database.query('DROP FUNCTION refuse CASCADE');
+    }
+    expect(await finished(started)).toMatchObject({
+      selecting: false,
+      matched: 2_700,
+      sent: 2_700,
+      waiting: 0,
+    });
+    const again = data(receiver).slice(2);
+    expect(again.toSorted()).toEqual(names.toSorted());
+    for (const key of ['0', '7', '99']) {
+      const own = (name: string) => name.split(':')[0] === key;
+      expect(again.filter(own)).toEqual(names.filter(own));
+    }
   });
 
   it('of a long key goes on in parts, before live ones of it; one that fails keeps no other back', async () => {

@@ -42,7 +42,8 @@ export const replay: Command = {
       },
     );
     if (args.flag('detach')) {
-      context.output.answer(begun, () => `${begun.matched} are sent again; see ${begun.location}\n`);
+      const count = begun.selecting ? `${begun.matched} and more` : begun.matched;
+      context.output.answer(begun, () => `${count} are sent again; see ${begun.location}\n`);
       return EXIT.ok;
     }
     const done = await follow<Replay>(begun.location, context, ({ sent, dead }) => sent + dead);

@@ -21,17 +21,18 @@ import {
   MARK_DONE,
   MATCH_DELIVERIES,
   NEXT_KEY,
+  PART_END,
+  PART_SELECTED,
   PROGRESS,
   REOPEN,
-  SET_MATCHED,
   TAKE_REPLAY,
   UNFINISHED,
 } from './replay.sql.ts';
 
 /** Between the beginning of a transaction and the position of a delivery that it writes; far above what one may take. */
 const LONGEST_TRANSACTION_MS = 3_600_000;
-/** Looked through with one statement: far from the statement timeout also where all of them match, on a busy machine (2 s). */
-const POSITIONS_PER_PART = 50_000;
+/** Looked through while the caller waits: most replays are small, and then it is known at once how many match. */
+const DELIVERIES_AT_ONCE = 2_000;
 
 export interface ReplayFilter {
   readonly since: string;
@@ -42,8 +43,27 @@ export interface ReplayFilter {
   readonly onlyFailed: boolean;
 }
 
+/** What the operator is told at once. `selecting`: so far; the rest is looked through in the background. */
+export interface Begun {
+  readonly id: number;
+  readonly matched: number;
+  readonly selecting: boolean;
+}
+
+/** A replay as it is taken for a step. */
+interface Taken {
+  readonly id: number;
+  readonly listener: number;
+  readonly filter: ReplayFilter;
+  /** Null: everything is selected. */
+  readonly selectFrom: number | null;
+  readonly selectTo: number;
+}
+
 export interface ReplayProgress {
   readonly id: number;
+  /** Still being selected: `matched` grows. */
+  readonly selecting: boolean;
   readonly matched: number;
   /** Not reopened yet. */
   readonly closed: number;
@@ -56,10 +76,20 @@ export interface ReplayProgress {
   readonly filter: unknown;
 }
 
-/** What a step did: reopened deliveries of a lane, had to wait because enough is on its way, or found nothing left. */
+/** What a step did: selected a part, reopened deliveries of a lane, had to wait because enough is on its way, or found nothing left. */
 export type Step =
+  | { readonly kind: 'selected' }
   | { readonly kind: 'reopened'; readonly lane: number; readonly deliveries: number }
   | { readonly kind: 'full' | 'done' };
+
+export interface StepLimits {
+  /** Most deliveries looked through for what the filter means. */
+  readonly selected: number;
+  /** Most deliveries reopened. */
+  readonly deliveries: number;
+  /** Most deliveries on their way. */
+  readonly inFlight: number;
+}
 
 @Injectable()
 export class ReplayStore {
@@ -69,34 +99,51 @@ export class ReplayStore {
     private readonly audit: AuditLog,
   ) {}
 
-  /** What the filter means now is written down; it does not grow while the replay runs. */
+  /**
+   * What the filter means now is what is sent; it does not grow while the replay runs. A million deliveries take half a
+   * minute to write down, so only the first of them are here, the rest with the steps.
+   */
   create(
     { name, number }: Pick<Listener, 'name' | 'number'>,
     filter: ReplayFilter,
     by: string,
-  ): Promise<{ id: number; matched: number }> {
+  ): Promise<Begun> {
     return this.database.transaction(async (tx) => {
       void tx.query(STRAIGHT_PLANS);
-      const [row] = await tx.query<{ id: number }>(INSERT_REPLAY, [number, JSON.stringify(filter), by]);
-      const matched = await this.match(row!.id, number, filter, tx);
-      await tx.execute(SET_MATCHED, [row!.id, matched]);
-      await this.audit.record({ by, action: 'listener.replay', target: name, filter, count: matched }, tx);
-      return { id: row!.id, matched };
+      const span = [number, filter.since, filter.until ?? null, LONGEST_TRANSACTION_MS];
+      const [found] = await tx.query<{ low: number; high: number }>(FIND_SPAN, span);
+      const { low, high } = found!;
+      const values = [number, JSON.stringify(filter), by, low, high];
+      const [row] = await tx.query<{ id: number }>(INSERT_REPLAY, values);
+      const { id } = row!;
+      const taken = { id, listener: number, filter, selectFrom: low, selectTo: high };
+      const { matched, selecting } = await this.select(taken, DELIVERIES_AT_ONCE, tx);
+      const count = selecting ? undefined : matched;
+      await this.audit.record({ by, action: 'listener.replay', target: name, filter, count }, tx);
+      return { id, matched, selecting };
     });
   }
 
-  private async match(replay: number, listener: number, filter: ReplayFilter, tx: Transaction) {
+  /** The next part of the span. */
+  private async select(
+    { id, listener, filter, selectFrom, selectTo }: Taken,
+    deliveries: number,
+    tx: Transaction,
+  ): Promise<Omit<Begun, 'id'>> {
     const { since, until = null, types, keys = null, onlyFailed } = filter;
-    const span = [listener, since, until, LONGEST_TRANSACTION_MS];
-    const [found] = await tx.query<{ low: number; high: number }>(FIND_SPAN, span);
-    const { low, high } = found!;
-    const values = [replay, listener, since, until, types?.map(likeOf) ?? null, keys, onlyFailed];
-    let matched = 0;
-    for (let from = low; from < high; from += POSITIONS_PER_PART) {
-      const part = [...values, from, Math.min(from + POSITIONS_PER_PART, high)];
-      matched += await tx.execute(MATCH_DELIVERIES, part);
-    }
-    return matched;
+    const [part] = await tx.query<{ part_end: number }>(PART_END, [
+      listener,
+      selectFrom,
+      selectTo,
+      deliveries,
+    ]);
+    const { part_end: partEnd } = part!;
+    const likes = types?.map(likeOf) ?? null;
+    const values = [id, listener, since, until, likes, keys, onlyFailed, selectFrom, partEnd];
+    const found = await tx.execute(MATCH_DELIVERIES, values);
+    const selecting = partEnd < selectTo;
+    const [row] = await tx.query<{ matched: number }>(PART_SELECTED, [id, found, selecting ? partEnd : null]);
+    return { matched: row!.matched, selecting };
   }
 
   async progress(id: number, listener: number): Promise<ReplayProgress | undefined> {
@@ -109,11 +156,20 @@ export class ReplayStore {
     return rows.map(({ id }) => id);
   }
 
-  /** One step of a replay; undefined: another replica is at it. A key that is half way is not on its way: it is gone on with. */
-  step(replay: number, mostDeliveries: number, mostInFlight: number): Promise<Step | undefined> {
+  /**
+   * One step of a replay; undefined: another replica is at it. A key that is half way is not on its way: it is gone on with.
+   * Nothing is reopened before everything is selected: live ones of a key could pass those that are selected later.
+   */
+  step(replay: number, limits: StepLimits): Promise<Step | undefined> {
+    const { deliveries: mostDeliveries, inFlight: mostInFlight } = limits;
     return this.database.transaction(async (tx) => {
-      const taken = await tx.query(TAKE_REPLAY, [replay]);
-      if (taken.length === 0) return undefined;
+      const [taken] = await tx.query<Taken>(TAKE_REPLAY, [replay]);
+      if (!taken) return undefined;
+      if (taken.selectFrom !== null) {
+        void tx.query(STRAIGHT_PLANS);
+        await this.select(taken, limits.selected, tx);
+        return { kind: 'selected' };
+      }
       const [next] = await tx.query<Place & { key: string }>(NEXT_KEY, [replay]);
       if (!next) {
         await tx.execute(MARK_DONE, [replay]);

@@ -3,9 +3,12 @@ import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { inVain } from '../../../test/support/in-vain.ts';
 import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
-import { FIND_SPAN, MATCH_DELIVERIES } from './replay.sql.ts';
+import { FIND_SPAN, MATCH_DELIVERIES, PART_END } from './replay.sql.ts';
 
 const HOUR_MS = 3_600_000;
+/** Those of others between its own are not looked at. */
+const BY_LISTENER =
+  /using outbox_listener on outbox\n +Index Cond: .*ROW\(.*listener, .*position.*>= .*ROW\(.*listener, .*position.*< /;
 let database: TestDatabase;
 let client: pg.Client;
 
@@ -28,6 +31,13 @@ afterAll(async () => {
   await database.drop();
 });
 
+async function explained(sql: string, values: unknown[], options = ''): Promise<string> {
+  await client.query(`BEGIN; ${STRAIGHT_PLANS}`);
+  const { rows } = await client.query(`EXPLAIN (${options}COSTS OFF) ${sql}`, values);
+  await client.query('ROLLBACK');
+  return rows.map((row) => row['QUERY PLAN']).join('\n');
+}
+
 const ago = (hours: number) => new Date(Date.now() - hours * HOUR_MS).toISOString();
 
 describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) => {
@@ -48,9 +58,26 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
     const matched = await client.query(MATCH_DELIVERIES, values);
     await client.query('ROLLBACK');
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-    expect(plan).toMatch(
-      /using outbox_(listener|pkey) on outbox\n +Index Cond: .*position" >= .*position" < /,
-    );
+    expect(plan).toMatch(BY_LISTENER);
     expect(matched.rowCount).toBe(30);
+  });
+
+  it('a replay of everything looks at no more deliveries at a time than it is told to', async () => {
+    const values = [1, 0, 20_001, 500];
+    const plan = await explained(PART_END, values);
+    expect(plan).toMatch(BY_LISTENER);
+    expect(plan).not.toContain('Filter');
+    expect(plan).not.toContain('Sort');
+    const { rows } = await client.query(PART_END, values);
+    // The 501st of the listener's own, which has every second position.
+    expect(rows).toEqual([{ part_end: String(2 * 501) }]);
+    const match = [1, 1, ago(1_000), null, null, null, false, 0, rows[0].part_end];
+    const looked = await explained(MATCH_DELIVERIES, match, 'ANALYZE, TIMING OFF, SUMMARY OFF, ');
+    expect(looked).toMatch(/using outbox_listener on outbox .*rows=500/);
+  });
+
+  it('a replay of everything ends with the last part', async () => {
+    const { rows } = await client.query(PART_END, [1, 19_900, 20_001, 500]);
+    expect(rows).toEqual([{ part_end: '20001' }]);
   });
 });

@@ -1,5 +1,10 @@
+/**
+ * replay.insert — nothing of it is selected yet; an infinite \`done_at\` keeps the version before from taking it for selected.
+ * $1 listener, $2 filter, $3 by whom, $4 from which position on, $5 before which
+ */
 export const INSERT_REPLAY = `
-  INSERT INTO replay (listener, filter, matched, created_by) VALUES ($1, $2, 0, $3) RETURNING id`;
+  INSERT INTO replay (listener, filter, matched, created_by, select_from, select_to, done_at)
+  VALUES ($1, $2, 0, $3, $4, $5, 'infinity') RETURNING id`;
 
 /**
  * Two positions next to each other among the deliveries of the listener, found by halving: `low` was created before the time,
@@ -33,6 +38,19 @@ export const FIND_SPAN = `
          (${EDGE(`COALESCE($3::timestamptz, now()) + $4 * interval '1 millisecond'`)} SELECT high ${LAST_STEP}) AS high`;
 
 /**
+ * replay.partEnd — before which position as many deliveries of the listener lie as are looked through at a time: counted,
+ * because most positions may be those of others; compared as rows, or an analysed table is read by position alone. $1 listener, $2 from which position on, $3 before which, $4 how many
+ */
+export const PART_END = `
+  SELECT COALESCE((
+    SELECT position FROM outbox
+    WHERE (listener, position) >= ($1::integer, $2::bigint) AND (listener, position) < ($1, $3::bigint)
+    ORDER BY listener, position OFFSET $4 LIMIT 1), $3) AS part_end`;
+
+/** What was owed, or settled, after the replay was asked for is not meant, however late its part is looked through. */
+const ASKED_AT = '(SELECT replay.created_at FROM replay WHERE replay.id = $1)';
+
+/**
  * replay.match — every settled delivery of the listener that the filter means, in a part of the span; what is still waiting
  * is sent anyway, what was discarded is not wanted. $1 replay, $2 listener, $3 since, $4 until, $5 types as patterns of LIKE,
  * $6 keys, $7 only failed, $8 from which position on, $9 before which
@@ -41,26 +59,34 @@ export const MATCH_DELIVERIES = `
   INSERT INTO replay_delivery (replay, lane, key, position)
   SELECT $1, outbox.lane, outbox.key, outbox.position
   FROM outbox
-  WHERE outbox.listener = $2 AND outbox.position >= $8 AND outbox.position < $9
-    AND outbox.settled_at IS NOT NULL AND outbox.status <> 'discarded'
-    AND outbox.created_at >= $3 AND outbox.created_at < COALESCE($4::timestamptz, now())
+  WHERE (outbox.listener, outbox.position) >= ($2::integer, $8::bigint) AND (outbox.listener, outbox.position) < ($2, $9::bigint)
+    AND outbox.settled_at <= ${ASKED_AT} AND outbox.status <> 'discarded'
+    AND outbox.created_at >= $3 AND outbox.created_at < COALESCE($4::timestamptz, ${ASKED_AT})
     AND (NOT $7::boolean OR outbox.status = 'dead')
     AND ($5::text[] IS NULL AND $6::text[] IS NULL OR EXISTS (
       SELECT FROM inbox WHERE inbox.position = outbox.message
         AND ($5 IS NULL OR inbox.type LIKE ANY ($5)) AND ($6 IS NULL OR inbox.key = ANY ($6))))`;
 
-export const SET_MATCHED = 'UPDATE replay SET matched = $2 WHERE id = $1';
+/** replay.selected — one more part is. $1 replay, $2 how many matched in it, $3 where the next part begins; null: there is none */
+export const PART_SELECTED = `
+  UPDATE replay SET matched = matched + $2, select_from = $3::bigint,
+         select_to = CASE WHEN $3 IS NOT NULL THEN select_to END, done_at = CASE WHEN $3 IS NOT NULL THEN done_at END
+  WHERE id = $1 RETURNING matched`;
 
 /**
  * replay.unfinished — each listener's own: one that is down must not keep the others' from going on. That of a listener
- * that is paused, disabled or deleted waits with it.
+ * that is paused, disabled or deleted waits with it once it is selected.
  */
 export const UNFINISHED = `
   SELECT replay.id FROM replay JOIN listener ON listener.number = replay.listener
-  WHERE replay.done_at IS NULL AND listener.state = 'active' AND listener.deleted_at IS NULL ORDER BY replay.id`;
+  WHERE replay.select_from IS NOT NULL
+     OR replay.done_at IS NULL AND listener.state = 'active' AND listener.deleted_at IS NULL
+  ORDER BY replay.id`;
 
 /** replay.take — unless another replica works at it. $1 replay */
-export const TAKE_REPLAY = `SELECT id FROM replay WHERE id = $1 AND done_at IS NULL FOR UPDATE SKIP LOCKED`;
+export const TAKE_REPLAY = `
+  SELECT id, listener, filter, select_from AS "selectFrom", select_to AS "selectTo" FROM replay
+  WHERE id = $1 AND (done_at IS NULL OR select_from IS NOT NULL) FOR UPDATE SKIP LOCKED`;
 
 /** replay.inFlight — reopened and not settled again, counted up to $2. $1 replay */
 export const IN_FLIGHT = `
@@ -109,13 +135,17 @@ export const MARK_DONE = `
   UPDATE replay SET done_at = now() WHERE id = $1 AND done_at IS NULL
     AND NOT EXISTS (SELECT FROM replay_delivery WHERE replay = $1 AND reopened_at IS NULL)`;
 
-/** replay.progress — what was removed meanwhile, because its time was over, is done with. $1 replay, $2 listener */
+/**
+ * replay.progress — what was removed meanwhile, because its time was over, is done with. While it is being selected nothing is
+ * reopened, and nothing has to be counted. $1 replay, $2 listener
+ */
 export const PROGRESS = `
   SELECT replay.id, replay.matched, replay.created_at, replay.created_by, replay.done_at, replay.filter,
+         replay.select_from IS NOT NULL AS selecting,
          count(*) FILTER (WHERE item.position IS NOT NULL AND item.reopened_at IS NULL)::int AS closed,
          count(*) FILTER (WHERE item.reopened_at IS NOT NULL AND outbox.status IN ('pending', 'processing', 'held'))::int AS waiting,
          count(*) FILTER (WHERE item.reopened_at IS NOT NULL AND outbox.status = 'dead')::int AS dead
   FROM replay
-  LEFT JOIN replay_delivery AS item ON item.replay = replay.id
+  LEFT JOIN replay_delivery AS item ON item.replay = replay.id AND replay.select_from IS NULL
   LEFT JOIN outbox ON outbox.position = item.position
   WHERE replay.id = $1 AND replay.listener = $2 GROUP BY replay.id`;

@@ -26,6 +26,8 @@ export class Exchange {
   private readonly startedAtMs = performance.now();
   private readonly timer: NodeJS.Timeout;
   private controller: Controller | undefined;
+  /** Its first byte is on its way: what goes wrong from here on is about what came back. */
+  private written = false;
   private settled = false;
   private informational = 0;
   private status = 0;
@@ -46,6 +48,7 @@ export class Exchange {
   onRequestStart(controller: Controller): void {
     this.controller = controller;
     if (this.settled) controller.abort(ENOUGH);
+    else this.written = true;
   }
 
   /** Also called for every informational (1xx) one before it. */
@@ -74,7 +77,7 @@ export class Exchange {
 
   onResponseError(_controller: Controller, error: Error): void {
     this.controller = undefined;
-    this.fail(faultOf(error));
+    this.fail(faultOf(error, this.written));
   }
 
   expire(): void {

@@ -50,28 +50,33 @@ const BY_CODE: Readonly<Record<string, Fault>> = {
 /** X.509 verdicts of OpenSSL, as Node names them. */
 const CERTIFICATE =
   /CERT|CRL|^(?:SELF_SIGNED|UNABLE_TO_|INVALID_(?:CA|PURPOSE)|HOSTNAME_MISMATCH|PATH_LENGTH)/;
-const TLS = /^ERR_(?:SSL|TLS)_/;
+/** `UNSPECIFIED`: a verdict that Node has no name for, such as a key that is too small. */
+const TLS = /^ERR_(?:O?SSL|TLS)_|^UNSPECIFIED$/;
 
 export interface NamedFault {
   readonly fault: Fault;
   readonly detail: string;
 }
 
-export function faultOf(error: unknown): NamedFault {
+/**
+ * `written`: the request was on its way. An error that is not known to be ours is then the receiver's: what it sends can make
+ * undici fail in ways that have no code of its own (an assertion), and it must not escape being charged that way.
+ */
+export function faultOf(error: unknown, written = false): NamedFault {
   const { errors } = error as { errors?: readonly unknown[] };
-  if (errors !== undefined && errors.length > 0) return worstOf(errors);
+  if (errors !== undefined && errors.length > 0) return worstOf(errors, written);
   const code = codeOf(error);
-  const fault = kindOf(code, error);
+  const fault = kindOf(code, error, written);
   return { fault, detail: fault === 'egress' ? (error as Error).message : detailOf(code, error) };
 }
 
 /** One error for each address that was tried; only if none is the receiver's is it ours. */
-function worstOf(errors: readonly unknown[]): NamedFault {
-  const faults = errors.map(faultOf);
+function worstOf(errors: readonly unknown[], written: boolean): NamedFault {
+  const faults = errors.map((error) => faultOf(error, written));
   return faults.find(({ fault }) => fault !== 'ours') ?? faults[0]!;
 }
 
-function kindOf(code: string, error: unknown): Fault {
+function kindOf(code: string, error: unknown, written: boolean): Fault {
   if (code === 'UND_ERR_SOCKET') return isNonsense(error) ? 'protocol' : 'reset';
   const known = BY_CODE[code];
   if (known) return known;
@@ -79,7 +84,7 @@ function kindOf(code: string, error: unknown): Fault {
   if (TLS.test(code) || CERTIFICATE.test(code)) return 'tls';
   // What is left of undici's and the parser's is about what came over the wire.
   if (/^(?:UND_ERR|HPE)_/.test(code) || (error as Error)?.name === 'HTTPParserError') return 'protocol';
-  return 'ours';
+  return written ? 'protocol' : 'ours';
 }
 
 function codeOf(error: unknown): string {

@@ -240,7 +240,6 @@ describe('a receiver that', () => {
       (socket) => socket.write('HTTP/1.1 101 Switch\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
       'protocol',
     ],
-    ['answers 100 unasked', (socket) => socket.write('HTTP/1.1 100 Continue\r\n\r\n'), 'protocol'],
     ['floods us with 1xx', (socket) => flood(socket, 'HTTP/1.1 103 Early Hints\r\n\r\n'), 'protocol'],
     [
       'has huge headers',
@@ -507,6 +506,8 @@ describe('a fault of ours', () => {
     ['ENODATA', 'dns'],
     ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls'],
     ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'tls'],
+    ['ERR_OSSL_X509_KEY_VALUES_MISMATCH', 'tls'],
+    ['UNSPECIFIED', 'tls'],
     ['HPE_INVALID_CONSTANT', 'protocol'],
     ['UND_ERR_HEADERS_OVERFLOW', 'protocol'],
     ['SOMETHING_NEW', 'ours'],

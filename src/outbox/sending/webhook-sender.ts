@@ -6,6 +6,7 @@ import type { Answer } from './answer.ts';
 import { EgressGuard } from './egress-guard.ts';
 import { Exchange, STOPPED } from './exchange.ts';
 import { guardedConnector } from './guarded-connector.ts';
+import { acceptInterimAnswers } from './interim-answers.ts';
 import { withoutEcho } from './url-echo.ts';
 import { traceparentOf, type WebhookRequest } from './webhook-request.ts';
 
@@ -31,7 +32,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const CREATED = channel('undici:request:create');
 
 /**
- * Posts webhooks. The only file that knows undici: everything that leaves passes the guard and has a deadline.
+ * Posts webhooks. Only this file and `interim-answers.ts` know undici: everything that leaves passes the guard and has a deadline.
  *
  * Each listener has connections of its own. In one pool per origin, a few listeners that hang would take all
  * connections of a host that others use too (a gateway, a popular automation service), and an answer that comes twice
@@ -103,7 +104,8 @@ export class WebhookSender {
   private newRoute(url: string, connections: number, connectMs: number): Route {
     const { origin, pathname, search } = new URL(url);
     const pool = new Pool(origin, {
-      factory: (to, options) => new RouteClient(to, options),
+      factory: (to, options) =>
+        new RouteClient(to, options).on('connect', (_, [client]) => acceptInterimAnswers(client as Client)),
       connect: this.connector(connectMs),
       connections: Math.min(connections, MOST_CONNECTIONS),
       pipelining: 1,

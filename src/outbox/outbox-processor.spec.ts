@@ -1,0 +1,96 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { NOBODY_LOOKS } from '../../test/support/nobody-looks.ts';
+import type { Receiver } from '../../test/support/receiver.ts';
+import { Stage } from '../../test/support/stage.ts';
+import { until } from '../../test/support/until.ts';
+import type { LeaseRequest } from '../lanes/leased.ts';
+import { Wakeups } from '../lanes/wakeups.ts';
+import { OutboxQueue } from './outbox-queue.ts';
+import { RunSizes } from './run-sizes.ts';
+
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await Stage.open(NOBODY_LOOKS);
+});
+afterEach(() => stage.clear());
+afterAll(() => stage.close());
+
+type Lease = (request: LeaseRequest) => Promise<unknown>;
+
+/** What the processor asks of its queue until it is put back; `before` happens while the request is awaited. */
+function watchLeases(before: (request: LeaseRequest, nth: number) => void): LeaseRequest[] {
+  const queue = stage.replica.app.nest.get(OutboxQueue).lanes as unknown as { lease: Lease };
+  const { lease } = queue;
+  const requests: LeaseRequest[] = [];
+  queue.lease = async (request) => {
+    requests.push(request);
+    before(request, requests.length);
+    return lease.call(queue, request);
+  };
+  restore = () => {
+    queue.lease = lease;
+  };
+  return requests;
+}
+let restore: () => void = () => undefined;
+afterEach(() => restore());
+
+/** Deliveries that nobody announced, to one listener after the other; resolves with their lanes. */
+async function owe(...listeners: readonly string[]): Promise<number[]> {
+  const lanes = [];
+  for (const name of listeners) {
+    const [row] = await stage.database.query<{ lane: number }>(
+      `WITH message AS (
+         INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at)
+         VALUES (gen_random_uuid(), 's', 't', 'k', 0, 'null', 'finished', now()) RETURNING position)
+       INSERT INTO outbox (listener, lane, message, key, sequence)
+       SELECT $1::int, $1 * 256, position, 'k', 1 FROM message RETURNING lane`,
+      [await stage.numberOf(name)],
+    );
+    lanes.push(row!.lane);
+  }
+  return lanes;
+}
+
+const failures = () => stage.replica.lines.filter((line) => line.includes('loop.failed'));
+
+describe('lanes that were written to', () => {
+  it('are all claimed, with the size decided at first, when a run size grows while a lease is awaited', async () => {
+    const names = ['steady', 'grown', 'growing'];
+    const receivers: Receiver[] = [];
+    for (const name of names) receivers.push(await stage.listen(name, { lanes: 1 }));
+    const sizes = stage.replica.app.nest.get(RunSizes);
+    const [, grown, growing] = await Promise.all(names.map((name) => stage.numberOf(name)));
+    sizes.next(grown!, 32, 1);
+    sizes.next(growing!, 40, 1);
+    const requests = watchLeases((_, nth) => {
+      if (nth !== 1) return;
+      sizes.next(grown!, 128, 1);
+      sizes.next(growing!, 128, 1);
+    });
+    const lanes = await owe(...names);
+    stage.replica.app.nest.get(Wakeups).writtenElsewhere('outbox', new Set(lanes));
+    await until(() => receivers.every(({ received }) => received.length === 1));
+    const asked = requests.map(({ hint, mostLanes, mostRows }) => ({ hint, mostLanes, mostRows }));
+    expect(asked.slice(0, 3)).toEqual([
+      { hint: [lanes[0]], mostLanes: 1, mostRows: 32 },
+      { hint: [lanes[1]], mostLanes: 1, mostRows: 128 },
+      { hint: [lanes[2]], mostLanes: 1, mostRows: 160 },
+    ]);
+    expect(failures()).toEqual([]);
+  });
+
+  it('are taken up again when a lease fails, without waiting for the next look everywhere', async () => {
+    const names = ['first', 'second'];
+    const receivers: Receiver[] = [];
+    for (const name of names) receivers.push(await stage.listen(name, { lanes: 1 }));
+    stage.replica.app.nest.get(RunSizes).next(await stage.numberOf('second'), 32, 1);
+    watchLeases((_, nth) => {
+      if (nth === 1) throw new Error('planted');
+    });
+    stage.replica.app.nest.get(Wakeups).writtenElsewhere('outbox', new Set(await owe(...names)));
+    await until(() => receivers.every(({ received }) => received.length === 1));
+    expect(failures()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,34 @@
+import type { Client } from 'undici';
+// @ts-expect-error: without types
+import symbols from 'undici/lib/core/symbols.js';
+
+const { kSocket, kParser } = symbols as { readonly kSocket: symbol; readonly kParser: symbol };
+
+/** The part of undici's parser of a connection that is used. */
+interface Parser {
+  onHeadersComplete(status: number, upgrade: boolean, keepAlive: boolean): number;
+}
+
+const CONTINUE = 100;
+/** Any interim status that means nothing to us. */
+const PROCESSING = 102;
+
+/**
+ * Lets `100 Continue` pass as any other interim answer (RFC 9110, 15.2: a client must, even if it did not ask for one).
+ * undici 7 and 8 end the connection instead ("bad response"), and have no option for it: a good delivery would fail for
+ * a proxy that says it of its own accord. A status below 100 is refused here by its name; undici trips over an assertion.
+ *
+ * This leans on what undici keeps to itself; its version is pinned, and `malformed-answers.spec.ts` is for the next one.
+ * To be called when the client has connected.
+ */
+export function acceptInterimAnswers(client: Client): void {
+  const socket = (client as unknown as Record<symbol, Record<symbol, Parser> | null>)[kSocket];
+  const parser = socket?.[kParser];
+  if (!parser) return;
+  const { onHeadersComplete } = parser;
+  parser.onHeadersComplete = function (status, upgrade, keepAlive) {
+    // Thrown through the parser as its own errors are: the connection ends with it.
+    if (status < CONTINUE) throw Object.assign(new Error(`status ${status}`), { code: 'HPE_INVALID_STATUS' });
+    return onHeadersComplete.call(this, status === CONTINUE ? PROCESSING : status, upgrade, keepAlive);
+  };
+}
