@@ -147,7 +147,7 @@ function repeats({ arrivals, deliveries }: History): Violation[] {
 }
 
 function attempts({ deliveries, terms }: History): Violation[] {
-  const most = new Map(terms.listeners.map(({ name, mostAttempts }) => [name, mostAttempts]));
+  const most = new Map(terms.listeners.map(({ name, maxAttempts }) => [name, maxAttempts]));
   return deliveries
     .filter(({ listener, attempt }) => attempt > most.get(listener)!)
     .map(({ id, listener, attempt }) =>

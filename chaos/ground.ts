@@ -97,7 +97,7 @@ export class Ground {
         types: TYPES,
         ordered,
         format,
-        mostAttempts: DELIVERY_RETRIES.length + 1,
+        maxAttempts: DELIVERY_RETRIES.length + 1,
       })),
     };
   }

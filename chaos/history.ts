@@ -104,7 +104,7 @@ export interface Terms {
     readonly types: readonly string[];
     readonly ordered: boolean;
     readonly format: 'standard' | 'cloudevents';
-    readonly mostAttempts: number;
+    readonly maxAttempts: number;
   }[];
 }
 

@@ -154,11 +154,11 @@ async function plantedRuns(
   return rows.every(({ noticed, control }) => noticed && control.length === 0) ? 0 : 1;
 }
 
-const MOST_TOLD = 20;
+const MAX_TOLD = 20;
 
 function tell(violations: readonly Violation[]): void {
-  for (const { check, detail } of violations.slice(0, MOST_TOLD)) say(`  ${check}: ${detail}`);
-  if (violations.length > MOST_TOLD) say(`  … and ${violations.length - MOST_TOLD} more`);
+  for (const { check, detail } of violations.slice(0, MAX_TOLD)) say(`  ${check}: ${detail}`);
+  if (violations.length > MAX_TOLD) say(`  … and ${violations.length - MAX_TOLD} more`);
 }
 
 function aboutOf(root: string) {

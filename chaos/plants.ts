@@ -1,14 +1,14 @@
 import { createHmac } from 'node:crypto';
-import { Accept } from '../src/inbox/accept.ts';
 import { IngestStore } from '../src/inbox/ingest-store.ts';
+import { MessageAcceptor } from '../src/inbox/message-acceptor.ts';
 import type { NewMessage } from '../src/inbox/new-message.ts';
 import { GUARDS } from '../src/lanes/guards.ts';
 import { LaneQueue } from '../src/lanes/lane-queue.ts';
-import type { LaneRow } from '../src/lanes/leased.ts';
+import type { LaneRow } from '../src/lanes/lease-request.ts';
+import { RunSizes } from '../src/outbox/claim/run-sizes.ts';
 import { OutboxProcessor } from '../src/outbox/outbox-processor.ts';
-import { RunSizes } from '../src/outbox/run-sizes.ts';
-import type { WebhookRequest } from '../src/outbox/sending/webhook-request.ts';
-import { WebhookSender } from '../src/outbox/sending/webhook-sender.ts';
+import type { WebhookRequest } from '../src/webhooks/webhook-request.ts';
+import { WebhookSender } from '../src/webhooks/webhook-sender.ts';
 import { inOneSnapshot, statementsOf } from '../test/support/lanes.ts';
 
 /** Guards that a replica of a fault run can be made to do without; no setting of the service does this. */
@@ -29,8 +29,8 @@ const PLANTS = {
     }),
   /** Answers first, stores then. */
   commitBeforeAnswer: () => {
-    const stored = Accept.prototype.singles;
-    Accept.prototype.singles = async function (messages) {
+    const stored = MessageAcceptor.prototype.acceptSingles;
+    MessageAcceptor.prototype.acceptSingles = async function (messages) {
       setTimeout(() => void stored.call(this, messages).catch(() => undefined), 20);
       return messages.map(({ id }) => ({ kind: 'accepted', id, status: 'pending' }));
     };
@@ -56,9 +56,9 @@ const PLANTS = {
     const prototype = OutboxProcessor.prototype as unknown as Taking;
     prototype.take = async function (candidates, quick) {
       const lanes = candidates.filter((lane) => this.isWanted(lane));
-      for (const mostRows of new Set(lanes.map((lane) => this.mostRowsOf(lane)))) {
-        const ofThatSize = lanes.filter((lane) => this.mostRowsOf(lane) === mostRows);
-        await this.lease(ofThatSize, mostRows, quick);
+      for (const maxRows of new Set(lanes.map((lane) => this.maxRowsOf(lane)))) {
+        const ofThatSize = lanes.filter((lane) => this.maxRowsOf(lane) === maxRows);
+        await this.lease(ofThatSize, maxRows, quick);
       }
     };
   },
@@ -86,8 +86,8 @@ const DOOR = `FROM (SELECT pg_advisory_xact_lock_shared(${DOOR_NUMBER})) AS door
 interface Taking {
   take(candidates: readonly number[], quick: boolean): Promise<void>;
   isWanted(lane: number): boolean;
-  mostRowsOf(lane: number): number;
-  lease(lanes: readonly number[], mostRows: number, quick: boolean): Promise<void>;
+  maxRowsOf(lane: number): number;
+  lease(lanes: readonly number[], maxRows: number, quick: boolean): Promise<void>;
 }
 
 type Queue = LaneQueue<LaneRow>;

@@ -1,12 +1,12 @@
-import { Accept } from '../src/inbox/accept.ts';
-import { Effects } from '../src/inbox/denormalizers/effects.ts';
+import { DenormalizerRunner } from '../src/inbox/denormalizers/denormalizer-runner.ts';
+import { MessageAcceptor } from '../src/inbox/message-acceptor.ts';
 import { InboxProcessor } from '../src/inbox/processing/inbox-processor.ts';
 import { InboxTransaction } from '../src/inbox/processing/inbox-transaction.ts';
 import { SettleStore } from '../src/inbox/processing/settle-store.ts';
 import { LaneQueue } from '../src/lanes/lane-queue.ts';
-import { Courier } from '../src/outbox/courier.ts';
 import { OutboxStore } from '../src/outbox/outbox-store.ts';
-import { Settling } from '../src/outbox/settling.ts';
+import { DeliverySender } from '../src/outbox/send/delivery-sender.ts';
+import { ResultWriter } from '../src/outbox/settle/result-writer.ts';
 import { POINTS, type Point } from './point-names.ts';
 
 /** What happens to the process that comes to a point. */
@@ -28,14 +28,14 @@ interface Place {
 /** Where in the code the points are; the methods are the service's own. */
 const PLACES: readonly Place[] = [
   {
-    of: Accept,
+    of: MessageAcceptor,
     method: 'singles',
     before: 'ingest: not stored yet',
     after: 'ingest: stored, not answered yet',
   },
   { of: LaneQueue, method: 'lease', queue: 'inbox', after: 'inbox: leased' },
   { of: InboxTransaction, method: 'transact', before: 'inbox: claimed, not applied yet' },
-  { of: Effects, method: 'apply', after: 'inbox: applied, not finished yet' },
+  { of: DenormalizerRunner, method: 'apply', after: 'inbox: applied, not finished yet' },
   { of: SettleStore, method: 'finish', after: 'inbox: finished, not committed yet' },
   { of: InboxTransaction, method: 'transact', after: 'inbox: committed' },
   {
@@ -46,13 +46,13 @@ const PLACES: readonly Place[] = [
   },
   { of: LaneQueue, method: 'lease', queue: 'outbox', after: 'outbox: leased' },
   {
-    of: Courier,
+    of: DeliverySender,
     method: 'send',
     before: 'outbox: not sent yet',
     after: 'outbox: answered, not written yet',
   },
   { of: OutboxStore, method: 'delivered', after: 'outbox: written, not committed yet' },
-  { of: Settling, method: 'write', after: 'outbox: committed' },
+  { of: ResultWriter, method: 'write', after: 'outbox: committed' },
 ];
 
 const armed = new Map<Point, Blow>();

@@ -34,12 +34,12 @@ export class Watch {
   private readonly found = new Map<string, Violation>();
   private readonly markedMs = new Map<string, number>();
   private over = false;
-  longestMarkMs = 0;
+  maxMarkMs = 0;
 
   constructor(
     private readonly database: Beside,
     private readonly fleet: Fleet,
-    private readonly mostMarkedMs: number,
+    private readonly maxMarkedMs: number,
   ) {}
 
   async run(): Promise<void> {
@@ -66,8 +66,8 @@ export class Watch {
     for (const { id, lane, crashes, seconds } of marked) {
       const ms = (this.markedMs.get(id) ?? 0) + (this.fleet.able ? Math.min(sinceMs, 1_000) : 0);
       this.markedMs.set(id, ms);
-      this.longestMarkMs = Math.max(this.longestMarkMs, ms);
-      if (ms > this.mostMarkedMs)
+      this.maxMarkMs = Math.max(this.maxMarkMs, ms);
+      if (ms > this.maxMarkedMs)
         this.note(
           id,
           violation(

@@ -60,7 +60,7 @@ export async function createApp(
     },
     async close() {
       readiness.status = 'draining';
-      server.partWithCallers();
+      server.closeAfterReply();
       if (settings.drainGrace > 0) await pause(settings.drainGrace);
       await nest.close();
     },

@@ -52,7 +52,7 @@ export async function seed({ url, messages, listeners }) {
 export async function drain({ url, env = {}, complete = true, ...counts }) {
   const progress = new Progress(counts);
   const app = await start(url, { ROLES: 'outbox', DRAIN_TIMEOUT: '2s', ...env }, async (nest) => {
-    const { DeliveryMetrics } = await service('outbox/delivery-metrics.js');
+    const { DeliveryMetrics } = await service('outbox/health/delivery-metrics.js');
     const metrics = nest.get(DeliveryMetrics);
     const settled = metrics.settled.bind(metrics);
     metrics.settled = (tried) => {

@@ -6,7 +6,7 @@ import { keyOf, TEXT, TYPE } from './workload.mjs';
 
 const CONNECTIONS = 32;
 /** Posted and not yet received: as much as it takes to keep everybody busy, and no backlog. */
-const MOST_ON_THE_WAY = 4_000;
+const MAX_ON_THE_WAY = 4_000;
 
 const WARM_MESSAGES = 10_000;
 
@@ -47,7 +47,7 @@ export async function sustain({ service, database, seconds, warmSeconds = 0 }) {
   let over = false;
   const post = async () => {
     while (!over) {
-      if (posted - received > MOST_ON_THE_WAY) await delay(2);
+      if (posted - received > MAX_ON_THE_WAY) await delay(2);
       else {
         posted += 1;
         await call('POST', '/v1/messages', {

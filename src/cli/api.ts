@@ -17,7 +17,7 @@ export interface ApiAnswer {
   readonly date: Date | undefined;
 }
 
-const LONGEST_CALL_MS = 30_000;
+const MAX_CALL_MS = 30_000;
 const WORTH_REPEATING: readonly number[] = [429, 502, 503, 504];
 
 /** The HTTP API of a running service. */
@@ -102,7 +102,7 @@ export class Api {
     const response = await fetch(url, {
       method,
       redirect: 'error',
-      signal: AbortSignal.timeout(LONGEST_CALL_MS),
+      signal: AbortSignal.timeout(MAX_CALL_MS),
       headers: {
         ...(this.key ? { authorization: `Bearer ${this.key}` } : {}),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),

@@ -203,12 +203,12 @@ describe('the loops of a replica', () => {
     for (const one of [stuck, failing, idle]) one.start();
 
     await later(3 * MINUTES);
-    expect(loops.standingStill()).toEqual([]);
+    expect(loops.stalled()).toEqual([]);
     await later(1);
-    expect(loops.standingStill()).toEqual(['stuck']);
+    expect(loops.stalled()).toEqual(['stuck']);
 
     const stopped = Promise.all([stuck.stop(), failing.stop(), idle.stop()]);
-    expect(loops.standingStill(Date.now() + 60 * MINUTES)).toEqual([]);
+    expect(loops.stalled(Date.now() + 60 * MINUTES)).toEqual([]);
     await last().end('idle');
     await stopped;
   });
@@ -223,11 +223,11 @@ describe('the loops of a replica', () => {
     slow.start();
     for (let n = 0; n < 5; n++) {
       await later(2 * MINUTES);
-      expect(loops.standingStill()).toEqual([]);
+      expect(loops.stalled()).toEqual([]);
       progressed();
     }
     await later(3 * MINUTES + 1);
-    expect(loops.standingStill()).toEqual(['slow']);
+    expect(loops.stalled()).toEqual(['slow']);
     await Promise.all([slow.stop(), last().end('idle')]);
   });
 

@@ -15,9 +15,9 @@ export interface LoopOptions {
   readonly log: Log;
 }
 
-const SHORTEST_SOON_MS = 50;
-const SHORTEST_BACKOFF_MS = 100;
-const LONGEST_BACKOFF_MS = 5_000;
+const MIN_SOON_MS = 50;
+const MIN_BACKOFF_MS = 100;
+const MAX_BACKOFF_MS = 5_000;
 
 /**
  * The one shape of every background job: a pass, then a rest, then the next pass; never two at once.
@@ -32,7 +32,7 @@ export class Loop {
   private running: Promise<void> | undefined;
   private readonly stopping = new AbortController();
   private woken = false;
-  private cutRest: (() => void) | undefined;
+  private endIdle: (() => void) | undefined;
   private failures = 0;
   /** Passes in a row that said so. */
   private soon = 0;
@@ -48,8 +48,8 @@ export class Loop {
   }
 
   /** Between two passes, and nothing but the time or a wake ends it. */
-  get isResting(): boolean {
-    return this.cutRest !== undefined;
+  get isIdle(): boolean {
+    return this.endIdle !== undefined;
   }
 
   start(): void {
@@ -60,12 +60,12 @@ export class Loop {
 
   wake(): void {
     this.woken = true;
-    this.cutRest?.();
+    this.endIdle?.();
   }
 
   async stop(): Promise<void> {
     this.stopping.abort();
-    this.cutRest?.();
+    this.endIdle?.();
     await this.running;
   }
 
@@ -74,7 +74,7 @@ export class Loop {
       this.woken = false;
       const restMs = await this.cycle();
       this.lastCycleAt = Date.now();
-      if (restMs > 0) await this.rest(restMs);
+      if (restMs > 0) await this.idle(restMs);
     }
   }
 
@@ -83,7 +83,7 @@ export class Loop {
       const next = await this.pass(this.stopping.signal, () => this.progressed());
       this.failures = 0;
       this.progressed();
-      return this.restAfter(next);
+      return this.idleMsAfter(next);
     } catch (error) {
       this.failures += 1;
       const backoffMs = this.backoffMs();
@@ -95,11 +95,11 @@ export class Loop {
     }
   }
 
-  private restAfter(next: Next): number {
+  private idleMsAfter(next: Next): number {
     const { idleMs } = this.options;
     this.soon = next === 'soon' ? this.soon + 1 : 0;
     if (next === 'again') return 0;
-    if (next === 'soon') return Math.min(idleMs, doubled(SHORTEST_SOON_MS, this.soon));
+    if (next === 'soon') return Math.min(idleMs, doubled(MIN_SOON_MS, this.soon));
     return next === 'idle' ? idleMs : next.afterMs;
   }
 
@@ -110,11 +110,11 @@ export class Loop {
   }
 
   private backoffMs(): number {
-    const full = Math.min(LONGEST_BACKOFF_MS, doubled(SHORTEST_BACKOFF_MS, this.failures));
+    const full = Math.min(MAX_BACKOFF_MS, doubled(MIN_BACKOFF_MS, this.failures));
     return Math.round(full * (0.5 + Math.random() / 2));
   }
 
-  private rest(ms: number): Promise<void> {
+  private idle(ms: number): Promise<void> {
     // After a failure a wake must not turn the back-off into a busy loop.
     if (this.stopping.signal.aborted || (this.woken && this.failures === 0)) return Promise.resolve();
     return new Promise((resolve) => {
@@ -122,10 +122,10 @@ export class Loop {
       const loop = this;
       function done() {
         clearTimeout(timer);
-        loop.cutRest = undefined;
+        loop.endIdle = undefined;
         resolve();
       }
-      this.cutRest = () => {
+      this.endIdle = () => {
         if (this.failures === 0 || this.stopping.signal.aborted) done();
       };
     });

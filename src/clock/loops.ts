@@ -10,7 +10,7 @@ import { Metrics } from '../telemetry/metrics.ts';
 import { Loop, type Pass } from './loop.ts';
 
 /** A loop that has not ended a pass for this long is taken for dead: far above any statement's timeout. */
-const STANDSTILL_MS = 180_000;
+const STALLED_AFTER_MS = 180_000;
 
 /** Every loop of this replica: when most of them run, and what health and metrics tell of all. */
 @Injectable()
@@ -66,9 +66,9 @@ export class Loops implements OnApplicationBootstrap, BeforeApplicationShutdown 
   }
 
   /** Names of the loops whose pass does not end. A database that is away makes passes fail, not stand still; a rest ends. */
-  standingStill(now = Date.now()): string[] {
+  stalled(now = Date.now()): string[] {
     return this.all
-      .filter((loop) => loop.isRunning && !loop.isResting && now - loop.lastCycleAt > STANDSTILL_MS)
+      .filter((loop) => loop.isRunning && !loop.isIdle && now - loop.lastCycleAt > STALLED_AFTER_MS)
       .map((loop) => loop.name);
   }
 }

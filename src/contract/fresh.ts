@@ -12,15 +12,15 @@ import { parseDuration } from '../config/duration.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 
 /** How the message a reader waits for stands. */
-export type Standing = 'finished' | 'waiting' | 'dead' | 'unknown';
+export type MessageState = 'finished' | 'waiting' | 'dead' | 'unknown';
 
 /** Knows when messages are settled; the engine provides it. */
-export abstract class Settlements {
+export abstract class MessageStates {
   /** Answers once the message is settled, or after the wait. Of several with this id that of the caller counts. */
-  abstract standingOf(messageId: string, caller: string, waitMs: number): Promise<Standing>;
+  abstract stateOf(messageId: string, caller: string, waitMs: number): Promise<MessageState>;
 }
 
-const LONGEST_WAIT_MS = 30_000;
+const MAX_WAIT_MS = 30_000;
 
 /**
  * `?after=<message id>&wait=5s`: the answer shows at least that message, whichever replica applied it. For every GET
@@ -48,7 +48,7 @@ export function Fresh(): MethodDecorator {
 
 @Injectable()
 export class FreshInterceptor implements NestInterceptor {
-  constructor(private readonly settlements: Settlements) {}
+  constructor(private readonly settlements: MessageStates) {}
 
   async intercept(context: ExecutionContext, next: CallHandler) {
     const request = context.switchToHttp().getRequest<FastifyRequest>();
@@ -66,9 +66,9 @@ export class FreshInterceptor implements NestInterceptor {
     if (typeof after !== 'string' || typeof wait !== 'string')
       throw new Problem('invalid', 'after and wait must be given once.');
     const waitMs = parseDuration(wait);
-    if (waitMs === undefined || waitMs > LONGEST_WAIT_MS)
+    if (waitMs === undefined || waitMs > MAX_WAIT_MS)
       throw new Problem('invalid', 'wait must be a duration up to 30s, such as 5s.');
-    const standing = await this.settlements.standingOf(after, caller, waitMs);
+    const standing = await this.settlements.stateOf(after, caller, waitMs);
     if (standing === 'unknown') throw new Problem('not-found', 'No message has the id given as after.');
     if (standing === 'dead')
       throw new Problem('message-dead', 'The message given as after ended without being applied.');

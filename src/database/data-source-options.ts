@@ -1,7 +1,7 @@
 import type { DataSourceOptions, EntitySchema, Logger, MixedList } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { connectionOptions } from './connection.ts';
-import { PatientPool } from './patient-pool.ts';
+import { DrainingPool } from './draining-pool.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: TypeORM's own signature for a class
 type Class = Function;
@@ -20,7 +20,7 @@ export function dataSourceOptions(
 ): DataSourceOptions {
   return {
     type: 'postgres',
-    driver: { Pool: PatientPool },
+    driver: { Pool: DrainingPool },
     url,
     entities: parts.flatMap((part) => part.entities) as MixedList<Class | string | EntitySchema>,
     migrations: parts.flatMap((part) => part.migrations) as MixedList<Class | string>,

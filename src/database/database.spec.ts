@@ -8,7 +8,7 @@ import { loadSettings, type Settings } from '../config/settings.ts';
 import { dataSourceOptions } from './data-source-options.ts';
 import { Database } from './database.ts';
 import { codeOf, isConflictOfTransactions, isDatabaseAway } from './faults.ts';
-import { kept } from './kept.ts';
+import { prepared } from './prepared.ts';
 import type { Transaction } from './transaction.ts';
 
 @Entity()
@@ -102,7 +102,7 @@ describe('a transaction', () => {
   it('keeps nothing of what COMMIT goes with when a statement that nobody awaited could not even be sent', async () => {
     const failing = database.transaction(async (tx) => {
       void tx.query('SELECT $1::json', [{ big: 10n }]);
-      await tx.last(() => [note(tx, 1)]);
+      await tx.commitWith(() => [note(tx, 1)]);
     });
 
     await expect(failing).rejects.toThrow('BigInt');
@@ -114,7 +114,7 @@ describe('a transaction', () => {
       await note(tx, 1);
       await tx.query('SAVEPOINT before');
       await note(tx, 1).catch(() => tx.query('ROLLBACK TO SAVEPOINT before'));
-      await tx.last(() => [note(tx, 2)]);
+      await tx.commitWith(() => [note(tx, 2)]);
     });
 
     expect(await notes()).toEqual([1, 2]);
@@ -280,7 +280,7 @@ describe('a connection that broke', () => {
   it.each([
     ['a transaction', () => database.transaction((tx) => tx.execute(`INSERT INTO note VALUES (1, 'a')`))],
     ['one statement', () => database.execute(`INSERT INTO note VALUES (1, 'a')`)],
-    ['statements together', () => database.together([[`INSERT INTO note VALUES (1, 'a')`]])],
+    ['statements together', () => database.inOneRoundTrip([[`INSERT INTO note VALUES (1, 'a')`]])],
   ])('that leads to a server that is no primary any more is not used again: %s', async (_, write) => {
     const clients = await Promise.all([database.pool.connect(), database.pool.connect()]);
     for (const client of clients) {
@@ -386,7 +386,7 @@ describe('a statement', () => {
   it('is planned for the table as it has become; a prepared one keeps the plan of the empty table', async () => {
     const statements = {
       ours: (tx: Transaction) => tx.query(FIND, [20_000]),
-      prepared: (tx: Transaction) => tx.query(kept(`${FIND} -- kept`), [20_000]),
+      preparedOn: (tx: Transaction) => tx.query(prepared(`${FIND} -- kept`), [20_000]),
     };
     const wholeTableReads = (work: (tx: Transaction) => Promise<unknown>) =>
       database.transaction(async (tx) => {
@@ -400,27 +400,27 @@ describe('a statement', () => {
     }
     await server.query('INSERT INTO probe SELECT generate_series(1, 50000)');
 
-    expect(await wholeTableReads(statements.prepared)).toBe(1);
+    expect(await wholeTableReads(statements.preparedOn)).toBe(1);
     expect(await wholeTableReads(statements.ours)).toBe(0);
   });
 
-  const prepared = (tx: Transaction) =>
+  const preparedOn = (tx: Transaction) =>
     tx.query<{ statement: string }>('SELECT statement FROM pg_prepared_statements');
 
   it('that comes again is parsed once for the rest of its transaction, and forgotten with it', async () => {
     const statements = await database.transaction(async (tx) => {
       await tx.query(FIND, [1]);
-      expect(await prepared(tx)).toEqual([]);
+      expect(await preparedOn(tx)).toEqual([]);
       await Promise.all([tx.query(FIND, [2]), tx.query(FIND, [3]), tx.manager.query(FIND, [4])]);
-      return prepared(tx);
+      return preparedOn(tx);
     });
     expect(statements).toEqual([{ statement: FIND }]);
-    expect(await database.transaction(prepared)).toEqual([]);
+    expect(await database.transaction(preparedOn)).toEqual([]);
 
     const other = `${FIND} + 0`;
     const both = await database.transaction(async (tx) => {
       for (const sql of [FIND, other, FIND, other, other, FIND]) void tx.query(sql, [1]);
-      return prepared(tx);
+      return preparedOn(tx);
     });
     expect(both.map(({ statement }) => statement).toSorted()).toEqual([FIND, other]);
 
@@ -437,7 +437,7 @@ describe('a statement', () => {
     await expect(failing).rejects.toThrow('division by zero');
     const statements = await database.transaction(async (tx) => {
       await Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query(FIND, [3])]);
-      return prepared(tx);
+      return preparedOn(tx);
     });
     expect(statements).toEqual([{ statement: FIND }]);
     expect(database.pool.totalCount).toBe(1);
@@ -450,33 +450,33 @@ describe('a statement', () => {
       await Promise.all([...issued, tx.query(DIVIDE, [0]), tx.query(FIND, [2])]);
     });
     await expect(failing).rejects.toThrow('division by zero');
-    expect(await database.transaction(prepared)).toEqual([]);
+    expect(await database.transaction(preparedOn)).toEqual([]);
     expect(database.pool.totalCount).toBe(1);
   });
 
   it('is forgotten, too, when all are sent together', async () => {
-    await database.together([
+    await database.inOneRoundTrip([
       [FIND, [1]],
       [FIND, [2]],
     ]);
-    expect(await database.transaction(prepared)).toEqual([]);
+    expect(await database.transaction(preparedOn)).toEqual([]);
   });
 
-  const KEPT = kept(`${FIND} AND $1 > 0`);
+  const KEPT = prepared(`${FIND} AND $1 > 0`);
 
-  it('that is kept stays prepared, whether or not its transaction failed', async () => {
+  it('that is kept stays preparedOn, whether or not its transaction failed', async () => {
     await database.transaction((tx) => tx.query(KEPT, [1]));
     const failing = database.transaction((tx) =>
       Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query('SELECT 1 / $1::int', [0])]),
     );
     await expect(failing).rejects.toThrow('division by zero');
-    expect(await database.transaction(prepared)).toEqual([{ statement: KEPT }]);
+    expect(await database.transaction(preparedOn)).toEqual([{ statement: KEPT }]);
     await database.query(KEPT, [1]);
-    await database.together([[KEPT, [1]]]);
-    expect(await database.transaction(prepared)).toEqual([{ statement: KEPT }]);
+    await database.inOneRoundTrip([[KEPT, [1]]]);
+    expect(await database.transaction(preparedOn)).toEqual([{ statement: KEPT }]);
   });
 
-  it('that is kept, and fits its table no more, is prepared anew on another connection', async () => {
+  it('that is kept, and fits its table no more, is preparedOn anew on another connection', async () => {
     await server.query('INSERT INTO probe VALUES (1)');
     const ids = () => database.transaction((tx) => tx.query(KEPT, [1]));
     expect(await ids()).toEqual([{ id: 1 }]);
@@ -489,7 +489,7 @@ describe('a statement', () => {
     for (const nonsense of [Number.NaN, Number.POSITIVE_INFINITY, [1, Number.NaN]]) {
       const message = /parameter \$1 of "SELECT id FROM probe WHERE .*" is no finite number/;
       await expect(database.transaction((tx) => tx.query(KEPT, [nonsense]))).rejects.toThrow(message);
-      await expect(database.together([[KEPT, [nonsense]]])).rejects.toThrow(message);
+      await expect(database.inOneRoundTrip([[KEPT, [nonsense]]])).rejects.toThrow(message);
       await expect(database.query(KEPT, [nonsense])).rejects.toThrow(message);
     }
     expect(await database.transaction((tx) => tx.query(KEPT, [1]))).toEqual(await server.query(FIND, [1]));
@@ -499,7 +499,7 @@ describe('a statement', () => {
     const pooled = open({ databasePooler: 'transaction' });
     const statements = await pooled.transaction(async (tx) => {
       await Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query(KEPT, [1])]);
-      return prepared(tx);
+      return preparedOn(tx);
     });
     expect(statements).toEqual([]);
     await pooled.close();

@@ -3,10 +3,10 @@ import pg from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { beginStatements, connectionOptions } from './connection.ts';
+import { DrainingPool } from './draining-pool.ts';
 import { codeOf, isReadOnly } from './faults.ts';
-import { keptName, refuseNaN } from './kept.ts';
-import { PatientPool } from './patient-pool.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
+import { preparedName, refuseNaN } from './prepared.ts';
 import { Transaction } from './transaction.ts';
 
 /**
@@ -17,7 +17,7 @@ import { Transaction } from './transaction.ts';
  * as it is in this transaction. One that stays keeps the plan it got on an empty table, and does not survive PgBouncer.
  */
 export class Database {
-  readonly pool: PatientPool;
+  readonly pool: DrainingPool;
   private readonly begin: readonly string[];
   private readonly mayName: boolean;
 
@@ -28,7 +28,7 @@ export class Database {
     private readonly dataSource: DataSource | undefined,
     onIdleError: (error: Error) => void,
   ) {
-    this.pool = new PatientPool(connectionOptions(url, settings, 'sluice engine'));
+    this.pool = new DrainingPool(connectionOptions(url, settings, 'sluice engine'));
     this.pool.on('error', onIdleError);
     this.begin = beginStatements(settings);
     this.mayName = settings.databasePooler === 'none';
@@ -56,7 +56,7 @@ export class Database {
     try {
       const began = tx.begin(this.begin);
       const [result] = await Promise.all([work(tx), began]);
-      if (!tx.isEnding) await tx.settled();
+      if (!tx.isEnding) await tx.allAnswered();
       await tx.commit();
       client.release();
       return result;
@@ -64,7 +64,7 @@ export class Database {
       const error = tx.causeOf(caught);
       tx.end();
       await rollBack(client, tx, error);
-      this.heed(error);
+      this.dropIdleIfSilent(error);
       throw error;
     }
   }
@@ -74,19 +74,19 @@ export class Database {
    * there only when it is committed. Whatever goes wrong, nothing of it was done, unless the connection broke or the wait for
    * a standby was cancelled.
    */
-  async together(statements: readonly Statement[]): Promise<unknown[][]> {
+  async inOneRoundTrip(statements: readonly Statement[]): Promise<unknown[][]> {
     const client = await this.connect();
     const tx = new Transaction(client, undefined, this.mayName);
     try {
       const began = tx.begin(this.begin);
       const issue = () => statements.map(([sql, parameters = []]) => tx.query<unknown>(sql, parameters));
-      const [rows] = await Promise.all([tx.last(issue), began]);
+      const [rows] = await Promise.all([tx.commitWith(issue), began]);
       client.release();
       return rows;
     } catch (error) {
       tx.end();
       await rollBack(client, tx, error);
-      this.heed(error);
+      this.dropIdleIfSilent(error);
       throw error;
     }
   }
@@ -113,18 +113,18 @@ export class Database {
   /** The pool gives up a connection on which it failed. */
   private async send(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
     const values = parameters as unknown[];
-    const name = this.mayName ? keptName(sql) : undefined;
+    const name = this.mayName ? preparedName(sql) : undefined;
     refuseNaN(sql, values);
     try {
       return await (name ? this.pool.query({ name, text: sql, values }) : this.pool.query(sql, values));
     } catch (error) {
-      this.heed(error);
+      this.dropIdleIfSilent(error);
       throw error;
     }
   }
 
   /** Where one connection leads to a server that is no primary any more, those that idle do, too. */
-  private heed(error: unknown): void {
+  private dropIdleIfSilent(error: unknown): void {
     if (isReadOnly(error)) this.pool.dropIdle().catch(() => undefined);
   }
 }
@@ -138,8 +138,8 @@ const STALE_STATEMENT = new Set(['0A000', '26000']);
 
 async function rollBack(client: LentClient, tx: Transaction, error: unknown): Promise<void> {
   try {
-    const rolledBack = client.say('ROLLBACK');
-    tx.forget();
+    const rolledBack = client.simpleQuery('ROLLBACK');
+    tx.deallocate();
     await rolledBack;
     client.release(STALE_STATEMENT.has(codeOf(error) ?? '') || isReadOnly(error));
   } catch {

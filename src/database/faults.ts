@@ -47,7 +47,7 @@ export function isDatabaseAway(error: unknown): boolean {
 /** What statements of ours failed with. */
 const ours = new WeakSet<object>();
 
-export function rememberAsOurs(error: unknown): void {
+export function markAsOurs(error: unknown): void {
   if (typeof error === 'object' && error !== null) ours.add(error);
 }
 
@@ -68,7 +68,7 @@ export function isReadOnly(error: unknown): boolean {
 }
 
 /** The connection led nowhere, and nobody said so: the statement was given up. */
-export function isGoneSilent(error: unknown): boolean {
+export function isSilent(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout';
 }
 
@@ -86,7 +86,7 @@ const REFUSING_EVERYBODY = new Set([
 ]);
 
 /** Surely not the fault of whoever asked. */
-export function isRefusingEverybody(error: unknown): boolean {
+export function isServerRefusing(error: unknown): boolean {
   return unwrapped(error).some((one) => REFUSING_EVERYBODY.has(codeOf(one) ?? ''));
 }
 
@@ -96,7 +96,7 @@ export function isConflictOfTransactions(error: unknown): boolean {
 }
 
 /** A statement that says `1 / (condition)::integer` found it untrue. */
-export function isUntrue(error: unknown): boolean {
+export function isAssertionFailure(error: unknown): boolean {
   return codeOf(error) === '22012';
 }
 

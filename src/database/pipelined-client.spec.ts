@@ -3,7 +3,7 @@ import { createDatabase, type TestDatabase } from '../../test/support/database.t
 import { startTcpProxy, type TcpProxy } from '../../test/support/tcp-proxy.ts';
 import { loadSettings } from '../config/settings.ts';
 import { Database } from './database.ts';
-import { kept } from './kept.ts';
+import { prepared } from './prepared.ts';
 import type { Transaction } from './transaction.ts';
 
 let server: TestDatabase;
@@ -171,7 +171,7 @@ it('writes values as node-postgres does, also those that write themselves', asyn
 });
 
 it('a kept statement that was to be parsed after a failure is parsed with its next use', async () => {
-  const KEPT = kept('SELECT $1::int + 1 AS n');
+  const KEPT = prepared('SELECT $1::int + 1 AS n');
   const failing = database.transaction((tx) => Promise.all([divide(tx, 0), tx.query(KEPT, [1])]));
   await expect(failing).rejects.toMatchObject({ code: '22012' });
   expect(await database.transaction((tx) => tx.query(KEPT, [1]))).toEqual([{ n: 2 }]);
@@ -179,7 +179,7 @@ it('a kept statement that was to be parsed after a failure is parsed with its ne
 });
 
 it('a connection that has lost its kept statements is not used again, whoever hears of it', async () => {
-  const KEPT = kept('SELECT 1 AS kept');
+  const KEPT = prepared('SELECT 1 AS kept');
   const asked = (tx: Transaction) => {
     void tx.query(KEPT);
     return number(tx, 1);

@@ -14,7 +14,7 @@ interface Statement {
 }
 
 /** Most statements that share a Sync: their answers come together, and whoever goes on with one should not wait for all. */
-const MOST_TOGETHER = 128;
+const MAX_TOGETHER = 128;
 
 /**
  * A connection on which statements that are issued in one turn are written together and share a Sync.
@@ -47,20 +47,20 @@ export class PipelinedClient extends (pg.Client as unknown as new (
   issue({ name, text, values = [] }: Statement): Promise<QueryResult> {
     // Here, where it can still be refused without a trace; node-postgres would have sent half of it.
     const written = values.map((value) => prepareValue(value));
-    this.gather();
+    this.cork();
     return new Promise<QueryResult>((resolve, reject) => {
       const statement = new Unsynced(text, written);
       statement.name = name;
       statement.callback = (error, result) => (error ? reject(error) : resolve(result!));
       this.query(statement as unknown as pg.Query);
       this.unsynced += 1;
-      if (this.unsynced >= MOST_TOGETHER) this.sync();
+      if (this.unsynced >= MAX_TOGETHER) this.sync();
     });
   }
 
   /** Sends text without values, of any number of statements: the server takes it as one, and answers with a Sync of its own. */
-  say(text: string): Promise<QueryResult> {
-    this.gather();
+  simpleQuery(text: string): Promise<QueryResult> {
+    this.cork();
     this.sync();
     return new Promise<QueryResult>((resolve, reject) => {
       this.query(text, (error, result) => (error ? reject(error) : resolve(result)));
@@ -68,8 +68,8 @@ export class PipelinedClient extends (pg.Client as unknown as new (
   }
 
   /** The server forgets a statement; nothing happens where it has never heard of it. */
-  forget(name: string): void {
-    this.gather();
+  deallocate(name: string): void {
+    this.cork();
     this.connection.close({ type: 'S', name });
     delete this.connection.parsedStatements[name];
     delete this.connection.submittedNamedStatements[name];
@@ -77,7 +77,7 @@ export class PipelinedClient extends (pg.Client as unknown as new (
   }
 
   /** What is issued in one turn is written together: a call to the system for each would cost more than the rest of it. */
-  private gather(): void {
+  private cork(): void {
     if (this.gathering) return;
     this.gathering = true;
     const { stream } = this.connection;
@@ -98,16 +98,16 @@ export class PipelinedClient extends (pg.Client as unknown as new (
 
   override _handleCommandComplete(message: unknown): void {
     super._handleCommandComplete(message);
-    this.goOn();
+    this.finishUnsynced();
   }
 
   override _handleEmptyQuery(message: unknown): void {
     super._handleEmptyQuery(message);
-    this.goOn();
+    this.finishUnsynced();
   }
 
   /** Nothing more comes for a statement without a Sync of its own. */
-  private goOn(): void {
+  private finishUnsynced(): void {
     if (this._getActiveQuery() instanceof Unsynced) this._handleReadyForQuery({ status: 'T' });
   }
 

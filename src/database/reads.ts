@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { STRAIGHT_PLANS } from './straight-plans.ts';
+import { FORCE_INDEX_PLANS } from './force-index-plans.ts';
 
 /** Plain SQL on the pool of the read API: a flood of readers stays among itself. */
 @Injectable()
@@ -12,9 +12,9 @@ export class Reads {
   }
 
   /** One that goes straight to its rows, whatever is known of the table. */
-  straight<Row>(sql: string, parameters: readonly unknown[]): Promise<Row[]> {
+  queryWithIndexPlans<Row>(sql: string, parameters: readonly unknown[]): Promise<Row[]> {
     return this.dataSource.transaction(async (manager) => {
-      await manager.query(STRAIGHT_PLANS);
+      await manager.query(FORCE_INDEX_PLANS);
       return manager.query(sql, parameters as unknown[]);
     });
   }

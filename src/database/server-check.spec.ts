@@ -4,7 +4,7 @@ import { startSilentServer } from '../../test/support/silent-server.ts';
 import { startTcpProxy } from '../../test/support/tcp-proxy.ts';
 import { loadSettings } from '../config/settings.ts';
 import { migrate } from './migrate.ts';
-import { checkServer, DatabaseUnusableError, lookAtServer, refuseUnusable } from './server-check.ts';
+import { checkServer, DatabaseUnusableError, queryServer, refuseUnusable } from './server-check.ts';
 
 let server: TestDatabase;
 
@@ -41,7 +41,7 @@ describe('the check of the server at the start', () => {
 
   it('does not wait for ever for one that has answered and does not close the connection', async () => {
     const wire = await startTcpProxy(server.url);
-    expect(await lookAtServer(wire.url, 'test', 5_000, async () => wire.blackHole())).toBeUndefined();
+    expect(await queryServer(wire.url, 'test', 5_000, async () => wire.blackHole())).toBeUndefined();
     await wire.close();
   });
 

@@ -7,7 +7,7 @@ export class DatabaseUnusableError extends Error {}
 
 /** Reaches the server once and refuses what would break a promise later. Answers with the server's version. */
 export async function checkServer(url: string, timeoutMs: number): Promise<string> {
-  return lookAtServer(url, 'sluice check', timeoutMs, async (client) => {
+  return queryServer(url, 'sluice check', timeoutMs, async (client) => {
     const { rows } = await client.query(
       `SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int / 10000 AS major,
               current_setting('synchronous_commit') AS durability, current_setting('server_encoding') AS encoding`,
@@ -18,7 +18,7 @@ export async function checkServer(url: string, timeoutMs: number): Promise<strin
 }
 
 /** One connection for one look at a server that may not be there, or not answer. */
-export async function lookAtServer<Found>(
+export async function queryServer<Found>(
   url: string,
   name: string,
   timeoutMs: number,

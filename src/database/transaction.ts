@@ -1,9 +1,9 @@
 import type { QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
-import { codeOf, rememberAsOurs } from './faults.ts';
-import { keptName, refuseNaN } from './kept.ts';
+import { codeOf, markAsOurs } from './faults.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
+import { preparedName, refuseNaN } from './prepared.ts';
 
 /** A statement in a transaction in which another one has failed. */
 const ABORTED = '25P02';
@@ -12,7 +12,7 @@ const ABORTED = '25P02';
 let lastName = 0;
 
 /** Work in a transaction did not end in the time it was given. */
-export class TookTooLong extends Error {
+export class TransactionTimeout extends Error {
   constructor(ms: number) {
     super(`it took longer than ${formatDuration(ms)}`);
     this.name = 'TookTooLong';
@@ -65,14 +65,14 @@ export class Transaction {
   get manager(): EntityManager {
     this.entityManager ??= managerOn((sql, parameters) => {
       const sent = this.send(sql, parameters);
-      sent.catch(rememberAsOurs);
+      sent.catch(markAsOurs);
       return sent;
     }, this.dataSource);
     return this.entityManager;
   }
 
   /** Resolves when every statement issued so far has been answered; rejects with the first one's error. */
-  async settled(): Promise<void> {
+  async allAnswered(): Promise<void> {
     while (this.unanswered > 0 && !this.failure) {
       await new Promise<void>((resolve) => {
         this.onAnswered = resolve;
@@ -86,7 +86,7 @@ export class Transaction {
    * of one of them keeps it from happening, so what must hold is for the statements to say, not for whoever reads the
    * answers. Rejects with what failed by itself: the statements after it, and COMMIT, fail because of it.
    */
-  async last<Answer>(issue: () => readonly Promise<Answer>[]): Promise<Answer[]> {
+  async commitWith<Answer>(issue: () => readonly Promise<Answer>[]): Promise<Answer[]> {
     const issued = issue();
     const [committed, ...answers] = await Promise.allSettled([this.commit(), ...issued]);
     const failures = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
@@ -111,7 +111,7 @@ export class Transaction {
     this.end();
     if (this.refused) throw this.refused.reason;
     const answer = this.client.issue({ text: 'COMMIT' });
-    this.forget();
+    this.deallocate();
     const { command } = await answer;
     // COMMIT of a transaction in which a statement failed says ROLLBACK, and is no error to the server.
     if (command !== 'COMMIT') throw new Error('a statement of the transaction had failed: nothing was kept');
@@ -121,13 +121,13 @@ export class Transaction {
    * The answer of the work; rejects before there is one when the connection breaks, or after so long. Work that waits for
    * something else than the database would not hear of it.
    */
-  within<T>(ms: number, work: Promise<T>): Promise<T> {
+  withTimeout<T>(ms: number, work: Promise<T>): Promise<T> {
     const { client } = this;
     let onBroken: (error?: Error) => void;
     let timer: NodeJS.Timeout;
     const cut = new Promise<never>((_, reject) => {
       onBroken = (error = new Error('Connection terminated')) => reject(error);
-      timer = setTimeout(() => reject(new TookTooLong(ms)), ms);
+      timer = setTimeout(() => reject(new TransactionTimeout(ms)), ms);
       client.once('error', onBroken).once('end', onBroken);
     });
     return Promise.race([work, cut]).finally(() => {
@@ -148,11 +148,11 @@ export class Transaction {
     if (this.over) return Promise.reject(new Error('the transaction is over'));
     const values = parameters as unknown[] | undefined;
     const name = this.nameOf(sql, values);
-    const isKept = keptName(sql) !== undefined;
+    const isKept = preparedName(sql) !== undefined;
     const isText = !isKept && (values === undefined || values.length === 0);
     try {
       if (isKept) refuseNaN(sql, values ?? []);
-      return isText ? this.client.say(sql) : this.client.issue({ name, text: sql, values });
+      return isText ? this.client.simpleQuery(sql) : this.client.issue({ name, text: sql, values });
     } catch (reason) {
       this.refused ??= { reason };
       return Promise.reject(reason);
@@ -162,7 +162,7 @@ export class Transaction {
   /** One that is not kept: from its second use on. */
   private nameOf(sql: string, values: readonly unknown[] | undefined): string | undefined {
     if (!this.mayName) return undefined;
-    const kept = keptName(sql);
+    const kept = preparedName(sql);
     if (kept || !values?.length) return kept;
     if (!this.uses.has(sql)) {
       this.uses.set(sql, undefined);
@@ -180,16 +180,16 @@ export class Transaction {
    * What is not kept does not stay prepared on the connection. To be issued once the transaction is over, whichever way: what
    * goes with a COMMIT that is skipped is skipped with it.
    */
-  forget(): void {
-    for (const name of this.uses.values()) if (name !== undefined) this.client.forget(name);
+  deallocate(): void {
+    for (const name of this.uses.values()) if (name !== undefined) this.client.deallocate(name);
   }
 
   /** A statement nobody awaits must not outlive its transaction, and its failure must still roll it back. */
   private track<T>(sent: Promise<QueryResult>, pick: (result: QueryResult) => T): Promise<T> {
     this.unanswered += 1;
     const answer = sent.then(pick, (reason) => {
-      rememberAsOurs(reason);
-      rememberAsOurs(reason.cause);
+      markAsOurs(reason);
+      markAsOurs(reason.cause);
       this.failure ??= { reason };
       // As node-postgres does: the stack of whoever asked, not of the socket.
       Error.captureStackTrace(reason);

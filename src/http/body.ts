@@ -6,7 +6,7 @@ import { faultyFields, Problem } from './problems.ts';
 const JSON_TYPES = ['application/json', 'application/cloudevents+json', 'application/cloudevents-batch+json'];
 
 /** How deep a payload may be nested; the object around it comes on top. */
-const DEEPEST_MEMBER = 64;
+const MAX_MEMBER = 64;
 
 /** Values of a body that is parsed: each becomes an object, and none of these bodies has a use for so many. */
 const MAX_VALUES = 200_000;
@@ -78,7 +78,7 @@ export function readWithRawMember(
 ): WithRawMember {
   if (!Buffer.isBuffer(body)) return { rest: undefined, raw: undefined };
   if (!/^application\/json *(;|$)/i.test(headers['content-type'] ?? '')) refuseType();
-  const { text, document } = scanned(body, { maxDepth: DEEPEST_MEMBER + 1 });
+  const { text, document } = scanned(body, { maxDepth: MAX_MEMBER + 1 });
   const value: unknown = JSON.parse(text);
   if (document.kind !== 'object') return { rest: value, raw: undefined };
   const { [name]: _, ...rest } = value as Record<string, unknown>;

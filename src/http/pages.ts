@@ -14,8 +14,8 @@ export interface PageRequest<Cursor> {
   readonly after: Cursor | undefined;
 }
 
-const LARGEST_PAGE = 500;
-export const PAGE_LIMIT_FORM = `1 to ${LARGEST_PAGE}; 50 by default. A page ends at ${PAGE_BYTES / 1024 / 1024} MiB, too: \`next\` goes on from there.`;
+const MAX_PAGE = 500;
+export const PAGE_LIMIT_FORM = `1 to ${MAX_PAGE}; 50 by default. A page ends at ${PAGE_BYTES / 1024 / 1024} MiB, too: \`next\` goes on from there.`;
 
 /** What a route that answers with pages takes. */
 export function ApiPage(): MethodDecorator {
@@ -57,8 +57,8 @@ export function pageOf<Row, Item>(
 function limitOf(text: string | undefined): number {
   if (text === undefined) return 50;
   const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (limit < 1 || limit > LARGEST_PAGE)
-    throw new Problem('invalid', `limit must be a whole number from 1 to ${LARGEST_PAGE}.`);
+  if (limit < 1 || limit > MAX_PAGE)
+    throw new Problem('invalid', `limit must be a whole number from 1 to ${MAX_PAGE}.`);
   return limit;
 }
 

@@ -8,6 +8,6 @@ export class ProblemFilter implements ExceptionFilter {
 
   catch(error: unknown, host: ArgumentsHost): void {
     const http = host.switchToHttp();
-    this.server.answer(error, http.getRequest(), http.getResponse());
+    this.server.reply(error, http.getRequest(), http.getResponse());
   }
 }

@@ -66,11 +66,11 @@ export class Problem extends Error {
 }
 
 /** A body of 100,000 unknown fields is not answered with as many faults. */
-const MOST_FAULTS = 50;
+const MAX_FAULTS = 50;
 
 /** A body with faults in it, each of them named. */
 export function faultyFields(faults: readonly FieldFault[]): Problem {
-  const errors = faults.slice(0, MOST_FAULTS);
+  const errors = faults.slice(0, MAX_FAULTS);
   const detail = errors.map((fault) => `${fault.pointer || 'The body'} ${fault.detail}`).join('; ');
   return new Problem('invalid', detail, { errors });
 }

@@ -16,7 +16,7 @@ import { REQUEST_ID_HEADER, requestId } from './request-id.ts';
 import { RouteTable } from './routes.ts';
 
 /** Long enough for a message id of 200 characters, percent-encoded. */
-const LONGEST_PATH_PART = 3_000;
+const MAX_PATH_PART = 3_000;
 
 /** How the parser calls what comes behind "Connection: close", and an end in the middle of a request. */
 const DATA_AFTER_CLOSE = 'HPE_CLOSED_CONNECTION';
@@ -65,13 +65,13 @@ export class Server {
       keepAliveTimeout: 72_000,
       forceCloseConnections: 'idle',
       return503OnClosing: false,
-      routerOptions: { maxParamLength: LONGEST_PATH_PART, ignoreTrailingSlash: true },
+      routerOptions: { maxParamLength: MAX_PATH_PART, ignoreTrailingSlash: true },
       genReqId: requestId,
       requestIdHeader: false,
       logger: false,
       frameworkErrors: ((error: Error, request: FastifyRequest, reply: FastifyReply) =>
-        this.answer(error, request, reply)) as NonNullable<FastifyServerOptions['frameworkErrors']>,
-      clientErrorHandler: (error, socket) => this.answerBroken(error, socket),
+        this.reply(error, request, reply)) as NonNullable<FastifyServerOptions['frameworkErrors']>,
+      clientErrorHandler: (error, socket) => this.replyToBrokenRequest(error, socket),
     });
     this.prepare(this.adapter.getInstance());
   }
@@ -87,14 +87,14 @@ export class Server {
   }
 
   /** Every connection ends with its next answer: whoever keeps one alive goes on elsewhere. */
-  partWithCallers(): void {
+  closeAfterReply(): void {
     this.parting = true;
   }
 
   /** What a caller sees of anything that was thrown. */
-  answer(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  reply(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     if (isCallerGone(error, request)) return;
-    const problem = this.refined(problemOf(error), request);
+    const problem = this.orMethodNotAllowed(problemOf(error), request);
     if (isFaultOfOurs(problem, error)) {
       this.log.error(
         {
@@ -136,19 +136,21 @@ export class Server {
     });
     fastify.addHook('preClose', async () => {
       this.stopping = true;
-      setTimeout(() => this.hangUpOnTheSilent(), SILENCE_MS);
+      setTimeout(() => this.destroyIdleSockets(), SILENCE_MS);
     });
     this.connections.watch(fastify.server, (request, response) => fastify.routing(request, response));
     // A tunnel is refused; Node would not answer at all.
-    fastify.server.on('connect', (_request, socket) => this.answerBroken(new Error(), socket as Socket));
+    fastify.server.on('connect', (_request, socket) =>
+      this.replyToBrokenRequest(new Error(), socket as Socket),
+    );
   }
 
   /** Node waits for ever for a connection on which nothing was ever asked: a load balancer's, a browser's ahead of time. */
-  private hangUpOnTheSilent(): void {
+  private destroyIdleSockets(): void {
     for (const socket of this.connections.sockets) if (socket.bytesRead === 0) socket.destroy();
   }
 
-  private answerBroken(error: Error & { code?: string }, socket: Socket): void {
+  private replyToBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
     // One that hangs up in the middle of a request does not wait for the answers to those before it, either.
     const isGone = error.code === HUNG_UP && this.connections.isAwaited(socket);
     if (isGone || error.code === 'ECONNRESET' || !socket.writable) {
@@ -158,7 +160,7 @@ export class Server {
     this.connections.end(socket, () => {
       // What was asked for is answered; what came behind "Connection: close" is nothing that anybody waits for.
       if (error.code === DATA_AFTER_CLOSE) return socket.destroySoon();
-      this.metrics?.refused(answerBrokenRequest(error, socket).problem, undefined);
+      this.metrics?.refused(replyOnSocket(error, socket).problem, undefined);
     });
   }
 
@@ -171,7 +173,7 @@ export class Server {
     }
     const declared = request.routeOptions.config.access ?? 'public';
     if (declared !== 'public' && declared !== 'metrics') this.refuseWithoutTheRole();
-    if (declared !== 'public' && this.gatekeeper?.everybody) refuseForeignPages(request);
+    if (declared !== 'public' && this.gatekeeper?.everybody) refuseForeignOrigins(request);
     const access = this.scopeOf(declared);
     if (access === 'public') return;
     const caller = this.gatekeeper?.everybody ?? (await this.callerOf(request));
@@ -199,7 +201,7 @@ export class Server {
   }
 
   /** A path that exists with other methods is a 405, and says which. */
-  private refined(problem: Problem, request: FastifyRequest): Problem {
+  private orMethodNotAllowed(problem: Problem, request: FastifyRequest): Problem {
     if (problem.problem !== 'not-found' || request.routeOptions.url !== undefined) return problem;
     const methods = this.routes.methodsOf(request.url.split('?')[0]!);
     if (methods.length === 0) return problem;
@@ -212,7 +214,7 @@ export class Server {
  * Without api keys everybody on this machine may do everything, and a browser on it runs the pages of strangers. One of
  * theirs is told by its origin, or, when its name was made to lead here, by the name it asks for.
  */
-function refuseForeignPages({ headers: { host = '', origin } }: FastifyRequest): void {
+function refuseForeignOrigins({ headers: { host = '', origin } }: FastifyRequest): void {
   const name = host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
   if (isLoopback(name) && (origin === undefined || origin === `http://${host}`)) return;
   throw new Problem(
@@ -231,7 +233,7 @@ function isCallerGone(error: unknown, request: FastifyRequest): boolean {
 }
 
 /** The request never became one: there is no reply object, only the socket. */
-function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): Problem {
+function replyOnSocket(error: Error & { code?: string }, socket: Socket): Problem {
   const found = problemOf(error);
   const problem =
     found.problem === 'internal' ? new Problem('bad-request', 'The request is not valid HTTP.') : found;

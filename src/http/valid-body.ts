@@ -5,7 +5,7 @@ import { pointerTo } from './pointer.ts';
 import { type FieldFault, faultyFields, Problem } from './problems.ts';
 
 /** More than any list or object of ours may have; what is beyond was too much for any rule anyway. */
-const MOST_LOOKED_AT = 1_000;
+const MAX_LOOKED_AT = 1_000;
 
 /** `@Body(validBody(PutListener))`: an instance that obeys its decorators, or a 422 that names every fault. */
 export function validBody<T extends object>(type: Type<T>): PipeTransform<unknown, Promise<T>> {
@@ -38,10 +38,10 @@ export async function validated<T extends object>(type: Type<T>, value: unknown)
 function harmless(value: unknown, pointer: string, faults: FieldFault[]): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) {
-    const items = value.slice(0, MOST_LOOKED_AT);
+    const items = value.slice(0, MAX_LOOKED_AT);
     return items.map((item, index) => harmless(item, `${pointer}/${index}`, faults));
   }
-  const entries = Object.entries(value).slice(0, MOST_LOOKED_AT);
+  const entries = Object.entries(value).slice(0, MAX_LOOKED_AT);
   const own = entries.filter(([name]) => !(name in Object.prototype));
   for (const [name] of entries) {
     if (name in Object.prototype)

@@ -2,13 +2,13 @@ import { decodeUtf8, type JsonSlice } from '../http/json/exact-json.ts';
 import type { FieldFault } from '../http/problems.ts';
 import { NO_TIME, utcOf } from '../http/time.ts';
 
-export const LONGEST_TYPE = 200;
-export const LONGEST_ID = 200;
-export const LONGEST_KEY_BYTES = 256;
-export const LARGEST_BATCH = 1_000;
+export const MAX_TYPE = 200;
+export const MAX_ID = 200;
+export const MAX_KEY_BYTES = 256;
+export const MAX_BATCH = 1_000;
 export const MAX_HEADERS = 50;
-const LONGEST_HEADER_NAME = 64;
-const LONGEST_HEADER_VALUE = 2_048;
+const MAX_HEADER_NAME = 64;
+const MAX_HEADER_VALUE = 2_048;
 /** Of all names and values together: every list of messages shows them. */
 const MAX_HEADERS_BYTES = 16_384;
 /** More than any message has, with its headers as attributes of a CloudEvent; each that is read costs memory. */
@@ -18,7 +18,7 @@ const CONTROL = /[\u0000-\u001f\u007f]/;
 const HEADER_NAME = /^(?!__proto__$)[A-Za-z0-9_.-]+$/;
 
 /** Told of one message; a body of 100,000 unknown fields is not answered with as many faults. */
-export const MOST_FAULTS = 20;
+export const MAX_FAULTS = 20;
 
 /** Checks written out by hand: on this path a validation library halves the rate of the whole service. */
 export class Faults {
@@ -64,10 +64,10 @@ export function checkName(
 }
 
 export function checkKey(text: string, pointer: string, faults: Faults): string | undefined {
-  if (text.length * 3 > LONGEST_KEY_BYTES && Buffer.byteLength(text) > LONGEST_KEY_BYTES) {
-    return faults.add(pointer, `must not be longer than ${LONGEST_KEY_BYTES} bytes of UTF-8`);
+  if (text.length * 3 > MAX_KEY_BYTES && Buffer.byteLength(text) > MAX_KEY_BYTES) {
+    return faults.add(pointer, `must not be longer than ${MAX_KEY_BYTES} bytes of UTF-8`);
   }
-  return checkText(text, LONGEST_KEY_BYTES, pointer, faults);
+  return checkText(text, MAX_KEY_BYTES, pointer, faults);
 }
 
 /** The moment in UTC. */
@@ -81,11 +81,11 @@ export function checkHeader(
   pointer: string,
   faults: Faults,
 ): string | undefined {
-  if (name.length > LONGEST_HEADER_NAME || !HEADER_NAME.test(name)) {
-    return faults.add(pointer, `a header's name must be 1 to ${LONGEST_HEADER_NAME} of A-Z a-z 0-9 _ . -`);
+  if (name.length > MAX_HEADER_NAME || !HEADER_NAME.test(name)) {
+    return faults.add(pointer, `a header's name must be 1 to ${MAX_HEADER_NAME} of A-Z a-z 0-9 _ . -`);
   }
-  if (value.length > LONGEST_HEADER_VALUE) {
-    return faults.add(pointer, `must not be longer than ${LONGEST_HEADER_VALUE} characters`);
+  if (value.length > MAX_HEADER_VALUE) {
+    return faults.add(pointer, `must not be longer than ${MAX_HEADER_VALUE} characters`);
   }
   if (CONTROL.test(value)) return faults.add(pointer, 'must not hold control characters');
   return value;

@@ -40,6 +40,6 @@ export class InboxAlerts extends Alerts {
     };
     await this.store.insert([message], tx);
     // One that is not committed yet would be looked for in vain; a poll finds it.
-    if (!tx) this.wakeups.written('inbox', new Set([lane]));
+    if (!tx) this.wakeups.announce('inbox', new Set([lane]));
   }
 }

@@ -1,28 +1,28 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import { Semaphore } from '../clock/semaphore.ts';
 import { Pending } from '../contract/pending.ts';
 import { Database } from '../database/database.ts';
 import { isConflictOfTransactions } from '../database/faults.ts';
-import { TookTooLong, type Transaction } from '../database/transaction.ts';
+import { type Transaction, TransactionTimeout } from '../database/transaction.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 import { laneOf } from '../lanes/lane-of.ts';
+import type { ClaimedMessage } from './claimed-message.ts';
+import { ApplyFailed, DenormalizerRunner } from './denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from './denormalizers/denormalizers.ts';
-import { ApplyFailed, Effects } from './denormalizers/effects.ts';
 import { INBOX_LANES } from './new-message.ts';
 import { ONE_SNAPSHOT, PENDING_MESSAGES } from './pending.sql.ts';
-import type { ClaimedMessage } from './processing/claimed-message.ts';
 import { inParts, withPayloads } from './processing/payloads.ts';
 import { ReadModelTx } from './processing/read-model-tx.ts';
-import { sift } from './processing/sift.ts';
-import { Turns } from './processing/turns.ts';
+import { triage } from './processing/triage-rules.ts';
 
 /** A burst beyond this, or beyond what may be in memory, is not laid over: the answer is then as of the first so many. */
-const MOST_MESSAGES = 1_000;
-const MOST_TRIES = 5;
+const MAX_MESSAGES = 1_000;
+const MAX_TRIES = 5;
 /** Of the engine's connections; a flood of such reads must not keep messages from being processed. */
-const MOST_AT_ONCE = 2;
+const MAX_AT_ONCE = 2;
 /** Who comes when so many wait already would wait for seconds. */
-const MOST_WAITING = 64;
+const MAX_WAITING = 64;
 /** For an apply that does not end; below the time after which the server would end an idle session. */
 const PATIENCE_MS = 4_000;
 
@@ -36,27 +36,27 @@ class RolledBack<T> extends Error {
 /** Applies a key's waiting messages for real, reads, and rolls back: what will be is computed by what will do it. */
 @Injectable()
 export class InboxPending extends Pending {
-  private readonly turns = new Turns(MOST_AT_ONCE);
+  private readonly turns = new Semaphore(MAX_AT_ONCE);
 
   constructor(
     private readonly database: Database,
     private readonly denormalizers: Denormalizers,
-    private readonly effects: Effects,
+    private readonly effects: DenormalizerRunner,
   ) {
     super();
   }
 
   async read<T>(key: string, read: (manager: EntityManager) => Promise<T>): Promise<T> {
-    if (this.turns.waiting >= MOST_WAITING)
+    if (this.turns.waiting >= MAX_WAITING)
       throw new Problem('overloaded', 'Too many wait for what is pending; ask again.', retryAfter(1));
-    await this.turns.take();
+    await this.turns.acquire();
     try {
-      for (let attempt = 1; attempt <= MOST_TRIES; attempt++) {
+      for (let attempt = 1; attempt <= MAX_TRIES; attempt++) {
         const answer = await this.tryToRead(key, read);
         if (answer) return answer.answer;
       }
     } finally {
-      this.turns.end();
+      this.turns.release();
     }
     throw behind('Messages of this key are being applied; ask again.');
   }
@@ -67,10 +67,12 @@ export class InboxPending extends Pending {
     read: (manager: EntityManager) => Promise<T>,
   ): Promise<RolledBack<T> | undefined> {
     try {
-      return await this.database.transaction((tx) => tx.within(PATIENCE_MS, this.lookAhead(key, read, tx)));
+      return await this.database.transaction((tx) =>
+        tx.withTimeout(PATIENCE_MS, this.lookAhead(key, read, tx)),
+      );
     } catch (error) {
       if (error instanceof RolledBack) return error;
-      if (error instanceof TookTooLong)
+      if (error instanceof TransactionTimeout)
         throw behind('The waiting messages of this key are not through in time.');
       if (isConflictOfTransactions(error)) return undefined;
       throw error;
@@ -91,9 +93,9 @@ export class InboxPending extends Pending {
     const waiting = await tx.query<ClaimedMessage>(PENDING_MESSAGES, [
       laneOf(key, INBOX_LANES),
       key,
-      MOST_MESSAGES,
+      MAX_MESSAGES,
     ]);
-    const { ready } = sift(waiting, {
+    const { ready } = triage(waiting, {
       slotOf: (type) => this.denormalizers.slotOf(type),
       rankOf: (type) => this.denormalizers.rankOf(type),
       lastOf: new Map(),

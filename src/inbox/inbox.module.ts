@@ -1,12 +1,11 @@
 import { Global, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { Settlements } from '../contract/fresh.ts';
+import { MessageStates } from '../contract/fresh.ts';
 import { Pending } from '../contract/pending.ts';
-import { FanOutModule } from '../outbox/fan-out.module.ts';
+import { FanOutModule } from '../outbox/fan-out/fan-out.module.ts';
 import { Alerts } from '../telemetry/alerts.ts';
-import { Accept } from './accept.ts';
+import { DenormalizerRunner } from './denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from './denormalizers/denormalizers.ts';
-import { Effects } from './denormalizers/effects.ts';
 import { HoldsController } from './holds/holds.controller.ts';
 import { HoldsStore } from './holds/holds-store.ts';
 import { InboxAlerts } from './inbox-alerts.ts';
@@ -14,6 +13,8 @@ import { InboxPending } from './inbox-pending.ts';
 import { Ingest } from './ingest.ts';
 import { IngestMetrics } from './ingest-metrics.ts';
 import { IngestStore } from './ingest-store.ts';
+import { MessageAcceptor } from './message-acceptor.ts';
+import { InboxMessageStates } from './message-states.ts';
 import { MessagesController } from './messages.controller.ts';
 import { MessagesStore } from './messages-store.ts';
 import { DueMessages } from './processing/due-messages.ts';
@@ -24,13 +25,12 @@ import { InboxQueue } from './processing/inbox-queue.ts';
 import { InboxTransaction } from './processing/inbox-transaction.ts';
 import { OldSnapshots } from './processing/old-snapshots.ts';
 import { Preparations } from './processing/preparations.ts';
+import { PrepareLanes } from './processing/prepare-lanes.ts';
 import { ProcessingMetrics } from './processing/processing-metrics.ts';
 import { SettleStore } from './processing/settle-store.ts';
-import { Sieve } from './processing/sieve.ts';
-import { SlowLanes } from './processing/slow-lanes.ts';
-import { Unhandled } from './processing/unhandled.ts';
+import { Triage } from './processing/triage.ts';
+import { UnhandledTypes } from './processing/unhandled-types.ts';
 import { RateLimit } from './rate-limit.ts';
-import { InboxSettlements } from './settlements.ts';
 
 /** From the POST to the inbox row, and from there to the read model and the outbox. */
 @Global()
@@ -40,7 +40,7 @@ import { InboxSettlements } from './settlements.ts';
   providers: [
     RateLimit,
     Ingest,
-    Accept,
+    MessageAcceptor,
     IngestStore,
     IngestMetrics,
     MessagesStore,
@@ -51,19 +51,19 @@ import { InboxSettlements } from './settlements.ts';
     InboxProcessingTrigger,
     OldSnapshots,
     Preparations,
-    SlowLanes,
+    PrepareLanes,
     InboxProcessor,
-    Sieve,
+    Triage,
     InboxTransaction,
     Denormalizers,
-    Effects,
+    DenormalizerRunner,
     SettleStore,
     ProcessingMetrics,
-    Unhandled,
-    { provide: Settlements, useClass: InboxSettlements },
+    UnhandledTypes,
+    { provide: MessageStates, useClass: InboxMessageStates },
     { provide: Alerts, useClass: InboxAlerts },
     { provide: Pending, useClass: InboxPending },
   ],
-  exports: [Settlements, Pending, Alerts, IngestStore],
+  exports: [MessageStates, Pending, Alerts, IngestStore],
 })
 export class InboxModule {}

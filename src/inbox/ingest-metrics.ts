@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { HttpMetrics } from '../http/http-metrics.ts';
 import { Metrics } from '../telemetry/metrics.ts';
-import type { Outcome } from './accept.ts';
+import type { Outcome } from './message-acceptor.ts';
 
 @Injectable()
 export class IngestMetrics {
@@ -38,7 +38,7 @@ export class IngestMetrics {
     });
   }
 
-  watchRoom(read: () => { messages: number; bytes: number }): void {
+  watchQueue(read: () => { messages: number; bytes: number }): void {
     this.metrics.gauge({
       name: 'ingest_waiting_messages',
       help: 'Messages waiting for their commit.',

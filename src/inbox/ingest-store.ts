@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { AWAIT_STANDBYS } from '../database/await-standbys.ts';
 import { Database, type Statement } from '../database/database.ts';
-import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
+import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
 import {
   ADD_PRODUCERS,
@@ -50,12 +50,16 @@ export class IngestStore {
   }
 
   /** One that is stored together with what goes along with its commit. */
-  async insertAlong(
+  async insertWithPiggyback(
     message: NewMessage,
     along: readonly Statement[],
   ): Promise<{ inserted: Inserted[]; answers: unknown[][] }> {
     const insert = [INSERT_MESSAGES, [recordset([message])]] as const;
-    const [inserted, , ...answers] = await this.database.together([insert, [STRAIGHT_PLANS], ...along]);
+    const [inserted, , ...answers] = await this.database.inOneRoundTrip([
+      insert,
+      [FORCE_INDEX_PLANS],
+      ...along,
+    ]);
     return { inserted: inserted as Inserted[], answers };
   }
 
@@ -64,7 +68,7 @@ export class IngestStore {
     const compare = [COMPARE_MESSAGES, [recordset(messages)]] as const;
     const [rows] = tx
       ? await Promise.all([tx.query<unknown>(...compare), tx.query(AWAIT_STANDBYS)])
-      : await this.database.together([compare, [AWAIT_STANDBYS]]);
+      : await this.database.inOneRoundTrip([compare, [AWAIT_STANDBYS]]);
     return new Map((rows as (Compared & { index: number })[]).map((row) => [row.index, row]));
   }
 

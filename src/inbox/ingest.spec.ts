@@ -5,9 +5,9 @@ import type { Problem } from '../http/problems.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { createLog } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
-import type { Accept, Outcome } from './accept.ts';
 import { Ingest } from './ingest.ts';
 import { IngestMetrics } from './ingest-metrics.ts';
+import type { MessageAcceptor, Outcome } from './message-acceptor.ts';
 import type { NewMessage } from './new-message.ts';
 import type { Posted } from './read-request.ts';
 
@@ -39,7 +39,7 @@ function start(environment: Record<string, string> = {}) {
   const registry = new Metrics();
   const metrics = new IngestMetrics(registry, new HttpMetrics(registry));
   const settings = loadSettings(environment);
-  const ingest = new Ingest(settings, log, commits as unknown as Accept, metrics, wakeups);
+  const ingest = new Ingest(settings, log, commits as unknown as MessageAcceptor, metrics, wakeups);
   return { commits, wakeups, lines, ingest };
 }
 

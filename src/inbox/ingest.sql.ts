@@ -1,4 +1,4 @@
-import { kept } from '../database/kept.ts';
+import { prepared } from '../database/prepared.ts';
 
 const COLUMNS = `id text, source text, type text, key text, lane integer, keyless boolean, payload json, escaped text, headers jsonb,
   occurred_at timestamptz, due_at timestamptz, expires_at timestamptz, producer text, sequence bigint`;
@@ -12,7 +12,7 @@ const COLUMNS = `id text, source text, type text, key text, lane integer, keyles
  * Positions first, then the rows by identity: two replicas that are sent the same messages in different orders
  * would else wait for each other in a ring (a deadlock, found after 1 s in which nothing is accepted).
  */
-export const INSERT_MESSAGES = kept(`
+export const INSERT_MESSAGES = prepared(`
   INSERT INTO inbox (position, id, source, type, key, lane, keyless, payload, headers, occurred_at, due_at, expires_at,
                      producer, sequence, status, waits)
   SELECT position, id, source, type, key, lane, COALESCE(keyless, false), COALESCE(payload, escaped::json, 'null'), headers, occurred_at,

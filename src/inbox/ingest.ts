@@ -5,13 +5,13 @@ import { problemOf } from '../http/problem-of.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
-import { Accept, type Outcome } from './accept.ts';
 import { IngestMetrics } from './ingest-metrics.ts';
+import { MessageAcceptor, type Outcome } from './message-acceptor.ts';
 import type { NewMessage } from './new-message.ts';
 import type { Posted } from './read-request.ts';
 
 const DEADLOCK = '40P01';
-const MOST_ATTEMPTS = 5;
+const MAX_ATTEMPTS = 5;
 
 /** A post waiting for its commit. */
 interface Waiting {
@@ -28,7 +28,7 @@ interface Waiting {
  */
 @Injectable()
 export class Ingest implements BeforeApplicationShutdown {
-  private readonly room: Waiting[] = [];
+  private readonly queue: Waiting[] = [];
   private waitingMessages = 0;
   private waitingBytes = 0;
   private writing: Promise<void> | undefined;
@@ -36,11 +36,11 @@ export class Ingest implements BeforeApplicationShutdown {
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
-    private readonly accept: Accept,
+    private readonly accept: MessageAcceptor,
     private readonly metrics: IngestMetrics,
     private readonly wakeups: Wakeups,
   ) {
-    metrics.watchRoom(() => ({ messages: this.waitingMessages, bytes: this.waitingBytes }));
+    metrics.watchQueue(() => ({ messages: this.waitingMessages, bytes: this.waitingBytes }));
   }
 
   /** Resolves after the commit. */
@@ -49,7 +49,7 @@ export class Ingest implements BeforeApplicationShutdown {
     this.waitingMessages += posted.messages.length;
     this.waitingBytes += posted.bytes;
     const outcomes = new Promise<readonly Outcome[]>((settle, fail) => {
-      this.room.push({ posted, sinceMs: performance.now(), settle, fail });
+      this.queue.push({ posted, sinceMs: performance.now(), settle, fail });
     });
     this.writing ??= this.writeAll();
     return outcomes;
@@ -65,15 +65,15 @@ export class Ingest implements BeforeApplicationShutdown {
     const full =
       this.waitingMessages + messages.length > ingestWaitingMessages ||
       this.waitingBytes + bytes > ingestWaitingBytes;
-    if (!full || this.room.length === 0) return;
+    if (!full || this.queue.length === 0) return;
     throw new Problem('overloaded', 'Too many messages are waiting to be stored; try again.', retryAfter(1));
   }
 
   private async writeAll(): Promise<void> {
     // Everything that came in the same turn of the event loop goes together.
     await new Promise(setImmediate);
-    const watch = setInterval(() => this.turnAwayTheLate(), this.settings.ingestWait / 4).unref();
-    while (this.room.length > 0) {
+    const watch = setInterval(() => this.rejectExpired(), this.settings.ingestWait / 4).unref();
+    while (this.queue.length > 0) {
       const flush = this.nextFlush();
       await this.write(flush);
     }
@@ -82,21 +82,21 @@ export class Ingest implements BeforeApplicationShutdown {
   }
 
   /** A commit may take as long as the database lets it; whoever still waits for a turn behind it can go elsewhere. */
-  private turnAwayTheLate(): void {
+  private rejectExpired(): void {
     const latest = performance.now() - this.settings.ingestWait;
-    const late = this.room.findIndex(({ sinceMs }) => sinceMs > latest);
+    const late = this.queue.findIndex(({ sinceMs }) => sinceMs > latest);
     const busy = new Problem('overloaded', 'Storing takes too long; try again.', retryAfter(1));
-    this.turnAway(late < 0 ? this.room.length : late, busy);
+    this.rejectFirst(late < 0 ? this.queue.length : late, busy);
   }
 
   /** The first so many of the room. */
-  private turnAway(count: number, error: unknown): void {
-    const gone = this.room.splice(0, count);
-    this.leave(gone);
+  private rejectFirst(count: number, error: unknown): void {
+    const gone = this.queue.splice(0, count);
+    this.removeFromTotals(gone);
     for (const waiting of gone) waiting.fail(error);
   }
 
-  private leave(gone: readonly Waiting[]): void {
+  private removeFromTotals(gone: readonly Waiting[]): void {
     for (const { posted } of gone) {
       this.waitingMessages -= posted.messages.length;
       this.waitingBytes -= posted.bytes;
@@ -105,19 +105,19 @@ export class Ingest implements BeforeApplicationShutdown {
 
   /** A run of single messages up to the limit, or one batch. */
   private nextFlush(): Waiting[] {
-    if (this.room[0]!.posted.batch) return this.room.splice(0, 1);
+    if (this.queue[0]!.posted.batch) return this.queue.splice(0, 1);
     let count = 0;
     let bytes = 0;
     while (
-      count < this.room.length &&
+      count < this.queue.length &&
       count < this.settings.ingestFlushMessages &&
-      !this.room[count]!.posted.batch
+      !this.queue[count]!.posted.batch
     ) {
-      bytes += this.room[count]!.posted.bytes;
+      bytes += this.queue[count]!.posted.bytes;
       if (count > 0 && bytes > this.settings.ingestFlushBytes) break;
       count += 1;
     }
-    return this.room.splice(0, count);
+    return this.queue.splice(0, count);
   }
 
   private async write(flush: readonly Waiting[]): Promise<void> {
@@ -130,10 +130,10 @@ export class Ingest implements BeforeApplicationShutdown {
       }
       this.wake(messages, outcomes);
     } catch (error) {
-      await this.writeApart(flush, error);
+      await this.writeSeparately(flush, error);
     } finally {
       ended();
-      this.leave(flush);
+      this.removeFromTotals(flush);
     }
   }
 
@@ -143,8 +143,8 @@ export class Ingest implements BeforeApplicationShutdown {
    * in the room are told as well: to find that out can take half a minute, for each flush anew. Anything else
    * is one message's fault: each is tried for itself.
    */
-  private async writeApart(flush: readonly Waiting[], error: unknown): Promise<void> {
-    if (isDatabaseAway(error)) this.turnAway(this.room.length, error);
+  private async writeSeparately(flush: readonly Waiting[], error: unknown): Promise<void> {
+    if (isDatabaseAway(error)) this.rejectFirst(this.queue.length, error);
     const apart = flush.length > 1 && problemOf(error).status !== 503;
     const event = apart ? 'ingest.flush-split' : 'ingest.flush-failed';
     this.log.warn({ event, posts: flush.length, error }, apart ? 'storing one by one' : 'nothing was stored');
@@ -170,9 +170,11 @@ export class Ingest implements BeforeApplicationShutdown {
     attempt = 1,
   ): Promise<readonly Outcome[]> {
     try {
-      return await (flush[0]!.posted.batch ? this.accept.batch(messages) : this.accept.singles(messages));
+      return await (flush[0]!.posted.batch
+        ? this.accept.acceptBatch(messages)
+        : this.accept.acceptSingles(messages));
     } catch (error) {
-      if (codeOf(error) !== DEADLOCK || attempt === MOST_ATTEMPTS) throw error;
+      if (codeOf(error) !== DEADLOCK || attempt === MAX_ATTEMPTS) throw error;
       return this.store(flush, messages, attempt + 1);
     }
   }
@@ -183,6 +185,6 @@ export class Ingest implements BeforeApplicationShutdown {
       if (outcome.kind === 'accepted' && outcome.status === 'pending' && !outcome.taken)
         lanes.add(messages[index]!.lane);
     });
-    if (lanes.size) this.wakeups.written('inbox', lanes);
+    if (lanes.size) this.wakeups.announce('inbox', lanes);
   }
 }

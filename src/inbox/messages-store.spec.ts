@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { startApp, type TestApp } from '../../test/support/app.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import { Reads } from '../database/reads.ts';
-import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
 import { laneOf } from '../lanes/lane-of.ts';
-import { MOST_LOOKED_AT } from './messages.sql.ts';
+import { MAX_LOOKED_AT } from './messages.sql.ts';
 import { type MessageFilter, MessagesStore, type Status } from './messages-store.ts';
 import { INBOX_LANES } from './new-message.ts';
 
@@ -96,7 +96,7 @@ describe.each(['never analysed', 'analysed'])('on a large table that was %s', (s
     { since: ago(3_600) },
     { since: ago(-60), type: 't' },
   ])('a page of %j reads so many rows and no more', async (filter) => {
-    expect(await rowsRead(filterOf(filter))).toBeLessThanOrEqual(2 * MOST_LOOKED_AT + 100);
+    expect(await rowsRead(filterOf(filter))).toBeLessThanOrEqual(2 * MAX_LOOKED_AT + 100);
   });
 
   it.each<Partial<MessageFilter>>([
@@ -175,17 +175,17 @@ interface Plan {
 /** Rows of the inbox that the statement of a page reads, wanted or not. */
 async function rowsRead(filter: MessageFilter): Promise<number> {
   const reads = replica.app.nest.get(Reads);
-  const { straight } = reads;
+  const { queryWithIndexPlans: straight } = reads;
   let asked: [string, readonly unknown[]] | undefined;
-  reads.straight = (sql, values) => {
+  reads.queryWithIndexPlans = (sql, values) => {
     asked = [sql, values];
     return straight.call(reads, sql, values) as never;
   };
   await store.list(filter, undefined, 51);
-  reads.straight = straight;
+  reads.queryWithIndexPlans = straight;
   const client = new pg.Client({ connectionString: database.url });
   await client.connect();
-  await client.query(`BEGIN; ${STRAIGHT_PLANS}`);
+  await client.query(`BEGIN; ${FORCE_INDEX_PLANS}`);
   const { rows } = await client.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${asked![0]}`, [...asked![1]]);
   await client.end();
   return readIn(rows[0]['QUERY PLAN'][0].Plan);

@@ -9,7 +9,7 @@ import {
   lookDown,
   lookInHand,
   lookInLanes,
-  MOST_LOOKED_AT,
+  MAX_LOOKED_AT,
 } from './messages.sql.ts';
 import { INBOX_LANES } from './new-message.ts';
 
@@ -97,7 +97,7 @@ export class MessagesStore {
     if (filter.type !== undefined) conditions.push(`inbox.type = ${value(filter.type)}`);
     if (filter.key !== undefined) conditions.push(`inbox.key = ${value(filter.key)}`);
     if (filter.since) conditions.push(`inbox.received_at >= ${value(filter.since)}`);
-    const found = await this.reads.straight<MessageRow & { edge: number | null }>(
+    const found = await this.reads.queryWithIndexPlans<MessageRow & { edge: number | null }>(
       listMessages(look, conditions),
       values,
     );
@@ -116,7 +116,7 @@ function lookFor(
   switch (status) {
     case 'pending': {
       const lanes = lane === undefined ? ALL_LANES : [lane];
-      const most = Math.max(limit, Math.ceil(MOST_LOOKED_AT / lanes.length));
+      const most = Math.max(limit, Math.ceil(MAX_LOOKED_AT / lanes.length));
       return lookInLanes({ below, lanes: value(lanes), most: value(most) });
     }
     case 'processing':
@@ -129,7 +129,7 @@ function lookFor(
       const which = (status && INDEXED[status]) ?? 'true';
       const ofKey = which === 'true' && key !== undefined ? value(key) : undefined;
       const all = !status && type === undefined && !since;
-      const most = value(all ? limit : MOST_LOOKED_AT);
+      const most = value(all ? limit : MAX_LOOKED_AT);
       return lookDown(which, { below, most, key: ofKey, since: since && value(since) });
     }
   }

@@ -16,13 +16,13 @@ import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
 import { timeParameter } from '../http/time.ts';
-import { FanOut } from '../outbox/fan-out.ts';
-import { isRefusal, type Outcome, type Refusal } from './accept.ts';
+import { FanOut } from '../outbox/fan-out/fan-out.ts';
 import { refuseForeign } from './foreign-messages.ts';
 import { HoldsStore } from './holds/holds-store.ts';
 import { explain } from './holds/why.ts';
 import { Ingest } from './ingest.ts';
 import { IngestMetrics } from './ingest-metrics.ts';
+import { isRefusal, type Outcome, type Refusal } from './message-acceptor.ts';
 import { messageJson, messageView } from './message-view.ts';
 import { ACCEPTED, ACCEPTED_BATCH, CLOUD_EVENT, MESSAGE, MESSAGES_BATCH } from './messages.openapi.ts';
 import { type MessageRow, MessagesStore, STATUSES, type Status } from './messages-store.ts';
@@ -123,7 +123,7 @@ export class MessagesController {
   @ApiQuery({ name: 'source', required: false })
   async why(@Param('id') id: string, @Req() request: FastifyRequest) {
     const { position } = await this.find(id, request);
-    const [row, deliveries] = await Promise.all([this.holds.why(position), this.fanOut.owedOf(position)]);
+    const [row, deliveries] = await Promise.all([this.holds.why(position), this.fanOut.pendingOf(position)]);
     if (!row) throw new Problem('not-found', 'No message has this id, or its retention is over.');
     return { ...explain(row), deliveries };
   }

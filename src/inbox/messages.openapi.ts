@@ -1,5 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { LARGEST_BATCH, LONGEST_ID, LONGEST_TYPE } from './fields.ts';
+import { MAX_BATCH, MAX_ID, MAX_TYPE } from './fields.ts';
 
 type Schemas = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>;
 type SchemaObject = Exclude<Schemas[string], { $ref: string }>;
@@ -15,12 +15,12 @@ export const MESSAGE: SchemaObject = {
     type: {
       type: 'string',
       minLength: 1,
-      maxLength: LONGEST_TYPE,
+      maxLength: MAX_TYPE,
       description: 'Not `urn:sluice:…`: that is what the service says itself.',
       example: 'urn:ekp:events/candidate-accepted',
     },
     payload: { description: 'Any JSON value.', example: { candidateId: 'c-1' } },
-    id: { type: 'string', minLength: 1, maxLength: LONGEST_ID },
+    id: { type: 'string', minLength: 1, maxLength: MAX_ID },
     key: { type: 'string', minLength: 1, description: 'Keeps order; at most 256 bytes of UTF-8.' },
     headers: { type: 'object', additionalProperties: { type: 'string' } },
     occurredAt: time,
@@ -47,7 +47,7 @@ export const MESSAGES_BATCH: SchemaObject = {
   type: 'object',
   required: ['messages'],
   additionalProperties: false,
-  properties: { messages: { type: 'array', minItems: 1, maxItems: LARGEST_BATCH, items: MESSAGE } },
+  properties: { messages: { type: 'array', minItems: 1, maxItems: MAX_BATCH, items: MESSAGE } },
 };
 
 export const ACCEPTED: SchemaObject = {

@@ -40,7 +40,7 @@ export function listMessages(look: string, conditions: readonly string[]): strin
 }
 
 /** How many rows a page looks at for those that are wanted. */
-export const MOST_LOOKED_AT = 20_000;
+export const MAX_LOOKED_AT = 20_000;
 
 /**
  * From the beginning of a transaction that stores messages, which is when they were received, to their positions. Below a
@@ -94,7 +94,7 @@ export function lookInLanes({ below, lanes, most }: Record<'below' | 'lanes' | '
 }
 
 /** Of a key with many others of its kind beside it; then a page may be shorter than it could be. */
-const FEWEST_OF_A_KEY = 10;
+const MIN_OF_A_KEY = 10;
 
 const HELD = `settled_at IS NULL AND waits = 'held'`;
 
@@ -110,14 +110,14 @@ export function lookBehindHolds({ below, most }: Record<'below' | 'most', string
       ORDER BY lane, key, position LIMIT 1
     ) AS next
   ),
-  ${youngestOfKeys(`SELECT GREATEST(${FEWEST_OF_A_KEY}, LEAST(${most}::integer, ${MOST_LOOKED_AT} / count(*))) FROM held`, below)}`;
+  ${youngestOfKeys(`SELECT GREATEST(${MIN_OF_A_KEY}, LEAST(${most}::integer, ${MAX_LOOKED_AT} / count(*))) FROM held`, below)}`;
 }
 
 /** The same of one key. */
 export function lookBehindHold({ below, lane, key }: Record<'below' | 'lane' | 'key', string>): string {
   return `
   held(lane, key) AS (SELECT ${lane}::integer, ${key}::text),
-  ${youngestOfKeys(`SELECT ${MOST_LOOKED_AT}`, below)}`;
+  ${youngestOfKeys(`SELECT ${MAX_LOOKED_AT}`, below)}`;
 }
 
 function youngestOfKeys(most: string, below: string): string {
@@ -134,8 +134,8 @@ function youngestOfKeys(most: string, below: string): string {
 }
 
 /** As deep as the largest claim that a setting allows, and as many holds as one claim takes. */
-const DEEPEST_MARK = 2_000;
-const MOST_HOLDS = 64;
+const MAX_MARK = 2_000;
+const MAX_HOLDS = 64;
 
 /** What is marked stands at the head of a leased lane, or of a key whose hold is due: all of it is looked at. */
 export function lookInHand({ below }: { below: string }): string {
@@ -148,18 +148,18 @@ export function lookInHand({ below }: { below: string }): string {
         SELECT position, status FROM inbox
         WHERE (lane, position) > (leased.lane, 0) AND (lane, position) < (leased.lane, ${below}::bigint)
           AND settled_at IS NULL AND waits IS NULL
-        ORDER BY lane, position LIMIT ${DEEPEST_MARK}
+        ORDER BY lane, position LIMIT ${MAX_MARK}
       ) AS head
       UNION ALL
       SELECT late.position, late.status FROM leased
       CROSS JOIN LATERAL (
         SELECT key FROM hold WHERE hold.queue = 'inbox' AND hold.lane = leased.lane AND hold.until >= '-infinity'
-        ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MOST_HOLDS}
+        ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MAX_HOLDS}
       ) AS hold
       CROSS JOIN LATERAL (
         SELECT position, status FROM inbox
         WHERE inbox.lane = leased.lane AND inbox.key = hold.key AND inbox.position < ${below}::bigint AND ${HELD}
-        ORDER BY lane, key, position LIMIT ${DEEPEST_MARK}
+        ORDER BY lane, key, position LIMIT ${MAX_MARK}
       ) AS late
     ) AS marked
     WHERE marked.status = 'processing'

@@ -11,15 +11,15 @@ import {
   checkTime,
   type Faults,
   headerText,
-  LONGEST_ID,
-  LONGEST_TYPE,
-  MOST_FAULTS,
+  MAX_FAULTS,
+  MAX_ID,
+  MAX_TYPE,
   unquoted,
 } from './fields.ts';
 import type { NewMessage } from './new-message.ts';
 import { completed, type Envelope } from './parse-message.ts';
 
-const LONGEST_SOURCE = 512;
+const MAX_SOURCE = 512;
 
 /** Strings by the standard; a number in their place would name another event than the same digits quoted. */
 const TEXTS = new Set([
@@ -57,7 +57,7 @@ export function parseStructuredCloudEvent(
   const before = faults.list.length;
   let data: string | undefined;
   for (const member of slice.children ?? []) {
-    if (faults.list.length - before >= MOST_FAULTS) return undefined;
+    if (faults.list.length - before >= MAX_FAULTS) return undefined;
     const at = pointerTo(pointer, member.key);
     if (member.key !== 'data' && member.key !== 'data_base64') {
       readAttribute(attributes, text, member, at, faults);
@@ -152,9 +152,9 @@ function toMessage(
     return value;
   };
   if (take('specversion') !== '1.0') faults.add(`${pointer}/specversion`, 'must be "1.0"');
-  const id = required(checkText, take('id'), LONGEST_ID, `${pointer}/id`, faults);
-  const source = required(checkName, take('source'), LONGEST_SOURCE, `${pointer}/source`, faults);
-  const type = required(checkName, take('type'), LONGEST_TYPE, `${pointer}/type`, faults);
+  const id = required(checkText, take('id'), MAX_ID, `${pointer}/id`, faults);
+  const source = required(checkName, take('source'), MAX_SOURCE, `${pointer}/source`, faults);
+  const type = required(checkName, take('type'), MAX_TYPE, `${pointer}/type`, faults);
   const time = take('time');
   const expiry = take('expirytime');
   const partitionKey = take('partitionkey');

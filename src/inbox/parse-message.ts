@@ -10,10 +10,10 @@ import {
   checkText,
   checkTime,
   Faults,
-  LONGEST_ID,
-  LONGEST_TYPE,
+  MAX_FAULTS,
   MAX_HEADERS,
-  MOST_FAULTS,
+  MAX_ID,
+  MAX_TYPE,
   stringOf,
   unquoted,
 } from './fields.ts';
@@ -52,7 +52,7 @@ export function parseMessage(
   const draft: Draft = {};
   const before = faults.list.length;
   for (const member of slice.children ?? []) {
-    if (faults.list.length - before >= MOST_FAULTS) return undefined;
+    if (faults.list.length - before >= MAX_FAULTS) return undefined;
     readField(draft, text, member, pointer, faults);
   }
   requirePresence(slice, 'type', pointer, faults);
@@ -133,11 +133,11 @@ function checked(
 }
 
 function checkTypeText(value: string, pointer: string, faults: Faults): string | undefined {
-  return checkName(value, LONGEST_TYPE, pointer, faults);
+  return checkName(value, MAX_TYPE, pointer, faults);
 }
 
 function checkIdText(value: string, pointer: string, faults: Faults): string | undefined {
-  return checkText(value, LONGEST_ID, pointer, faults);
+  return checkText(value, MAX_ID, pointer, faults);
 }
 
 function readHeaders(

@@ -1,4 +1,4 @@
-import { CLAIMED_COLUMNS } from './processing/claimed-message.ts';
+import { CLAIMED_COLUMNS } from './claimed-message.ts';
 
 /**
  * pending.oneSnapshot — the messages and the tables as of one moment. In READ COMMITTED a message that is finished

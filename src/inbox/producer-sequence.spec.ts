@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import {
   fromMultirange,
   judge,
-  MOST_GAPS,
+  MAX_GAPS,
   type ProducerState,
   type Range,
   toMultirange,
@@ -80,19 +80,16 @@ describe('B4 the numbers of a producer', () => {
   });
 
   it('are refused, and nothing is forgotten, when a jump would make one hole too many', () => {
-    const missing = Array.from({ length: MOST_GAPS }, (_, n) => ({ from: 2 * n, to: 2 * n }));
-    const full: ProducerState = { last: 2 * MOST_GAPS, missing };
+    const missing = Array.from({ length: MAX_GAPS }, (_, n) => ({ from: 2 * n, to: 2 * n }));
+    const full: ProducerState = { last: 2 * MAX_GAPS, missing };
     expect(judge(full, full.last + 2)).toEqual([{ kind: 'too-many-gaps' }, full]);
     expect(judge(full, full.last + 1)[0]).toEqual({ kind: 'next' });
     expect(judge(full, 0)[0]).toEqual({ kind: 'filler' });
   });
 
   it('are refused as well when a filler would cut one hole too many in two', () => {
-    const missing = [
-      { from: 0, to: 8 },
-      ...Array.from({ length: MOST_GAPS - 1 }, (_, n) => hole(10 + 2 * n)),
-    ];
-    const full: ProducerState = { last: 4 * MOST_GAPS, missing };
+    const missing = [{ from: 0, to: 8 }, ...Array.from({ length: MAX_GAPS - 1 }, (_, n) => hole(10 + 2 * n))];
+    const full: ProducerState = { last: 4 * MAX_GAPS, missing };
     expect(judge(full, 4)).toEqual([{ kind: 'too-many-gaps' }, full]);
     expect(judge(full, 0)[0]).toEqual({ kind: 'filler' });
     expect(judge(full, 8)[0]).toEqual({ kind: 'filler' });

@@ -18,7 +18,7 @@ export type Verdict =
   | { readonly kind: 'too-many-gaps' };
 
 /** A producer with this many holes is broken; refusing it loses nothing, forgetting a hole would. */
-export const MOST_GAPS = 10_000;
+export const MAX_GAPS = 10_000;
 
 /**
  * B4: last+1 → next; seen before → repeated; beyond → accepted, and the gap is reported; a late one that fills
@@ -30,14 +30,14 @@ export function judge(state: ProducerState, sequence: number): [Verdict, Produce
   if (index < 0) return [{ kind: 'seen' }, state];
   const missing = without(state.missing, index, sequence);
   // A filler in the middle of a gap makes two of it.
-  if (missing.length > MOST_GAPS) return [{ kind: 'too-many-gaps' }, state];
+  if (missing.length > MAX_GAPS) return [{ kind: 'too-many-gaps' }, state];
   return [{ kind: 'filler' }, { last: state.last, missing }];
 }
 
 function advance(state: ProducerState, sequence: number): [Verdict, ProducerState] {
   const skipped: Range = { from: state.last + 1, to: sequence - 1 };
   if (skipped.from > skipped.to) return [{ kind: 'next' }, { last: sequence, missing: state.missing }];
-  if (state.missing.length >= MOST_GAPS) return [{ kind: 'too-many-gaps' }, state];
+  if (state.missing.length >= MAX_GAPS) return [{ kind: 'too-many-gaps' }, state];
   const next = { last: sequence, missing: [...state.missing, skipped] };
   const gap = { from: Math.max(skipped.from, 1), to: skipped.to };
   return [gap.from > gap.to ? { kind: 'next' } : { kind: 'jump', gap }, next];

@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { checkText, Faults, headerText, LARGEST_BATCH, LONGEST_ID } from './fields.ts';
+import { checkText, Faults, headerText, MAX_BATCH, MAX_ID } from './fields.ts';
 import { type ProducerSequence, sourceOfCaller } from './new-message.ts';
 import type { Envelope } from './parse-message.ts';
 
 /** It becomes the id; in a batch with the message's number behind it. */
-const LONGEST_KEY = { one: LONGEST_ID, batch: LONGEST_ID - `/${LARGEST_BATCH - 1}`.length };
+const MAX_KEY = { one: MAX_ID, batch: MAX_ID - `/${MAX_BATCH - 1}`.length };
 
 /** What the headers say of the message, or of each message of a batch, that the body holds. */
 export function readEnvelope(
@@ -15,7 +15,7 @@ export function readEnvelope(
 ): Envelope {
   return {
     source: sourceOfCaller(caller),
-    idempotencyKey: checkedHeader(headers, 'Idempotency-Key', LONGEST_KEY[holds], faults),
+    idempotencyKey: checkedHeader(headers, 'Idempotency-Key', MAX_KEY[holds], faults),
     traceparent: traceparentOf(headers),
     producer: producerOf(headers, caller, faults),
   };
@@ -55,11 +55,11 @@ function producerOf(
   if (!given && !counted) return undefined;
   if (!given) return faults.add('', 'the header Producer-Id is required with Producer-Sequence');
   if (!counted) return faults.add('', 'the header Producer-Sequence is required with Producer-Id');
-  const id = checkedHeader(headers, 'Producer-Id', LONGEST_ID, faults);
+  const id = checkedHeader(headers, 'Producer-Id', MAX_ID, faults);
   const sequence = checkedHeader(headers, 'Producer-Sequence', 16, faults);
   if (id === undefined || sequence === undefined) return undefined;
   const number = /^\d+$/.test(sequence) ? Number(sequence) : Number.NaN;
-  if (!Number.isSafeInteger(number + LARGEST_BATCH)) {
+  if (!Number.isSafeInteger(number + MAX_BATCH)) {
     return faults.add('', 'the header Producer-Sequence must be a whole number, 0 or more');
   }
   return { caller, id, sequence: number };

@@ -2,16 +2,16 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { decodeUtf8, ExactJson, type JsonFault, type JsonSlice } from '../http/json/exact-json.ts';
 import { pointerTo } from '../http/pointer.ts';
 import { type FieldFault, Problem } from '../http/problems.ts';
-import { Faults, LARGEST_BATCH, MAX_MEMBERS, MOST_FAULTS } from './fields.ts';
+import { Faults, MAX_BATCH, MAX_FAULTS, MAX_MEMBERS } from './fields.ts';
 import type { NewMessage } from './new-message.ts';
 import { parseBinaryCloudEvent, parseStructuredCloudEvent } from './parse-cloud-event.ts';
 import { type Envelope, parseMessage } from './parse-message.ts';
 import { readEnvelope } from './read-envelope.ts';
 
 /** How deep a payload may be nested; the levels of the document around it come on top. */
-const DEEPEST_PAYLOAD = 64;
+const MAX_PAYLOAD = 64;
 /** To list the items of a batch although one of them is nested too deep. */
-const DEEPEST_TO_LIST = 1_000;
+const MAX_TO_LIST = 1_000;
 const NO_BODY = Buffer.alloc(0);
 
 /** What a POST holds: one message, or a batch that is stored all or nothing. */
@@ -29,7 +29,7 @@ export function readPost(
   headers: IncomingHttpHeaders,
   body: unknown,
   caller: string,
-  mostBytes: number,
+  maxBytes: number,
 ): Posted {
   const mediaType = mediaTypeOf(headers);
   const batch = mediaType === 'application/cloudevents-batch+json';
@@ -38,7 +38,7 @@ export function readPost(
   const bytes = bytesOf(body);
   if (mediaType === 'application/cloudevents+json')
     return one(readOne(textOf(bytes), envelope, parseStructuredCloudEvent, faults), bytes, faults);
-  if (batch) return many({ text: textOf(bytes), form: CLOUD_EVENTS, mostBytes, envelope, faults });
+  if (batch) return many({ text: textOf(bytes), form: CLOUD_EVENTS, maxBytes, envelope, faults });
   if (headers['ce-specversion'] !== undefined)
     return one(readBinary(headers, bytes, envelope, faults), bytes, faults);
   if (mediaType === 'application/json')
@@ -51,14 +51,14 @@ export function readBatch(
   headers: IncomingHttpHeaders,
   body: unknown,
   caller: string,
-  mostBytes: number,
+  maxBytes: number,
 ): Posted {
   if (mediaTypeOf(headers) !== 'application/json') {
     throw new Problem('unsupported-media-type', 'Send application/json.');
   }
   const faults = new Faults();
   const envelope = readEnvelope(headers, caller, 'batch', faults);
-  return many({ text: textOf(bytesOf(body)), form: NATIVE_BATCH, mostBytes, envelope, faults });
+  return many({ text: textOf(bytesOf(body)), form: NATIVE_BATCH, maxBytes, envelope, faults });
 }
 
 type Parse = (
@@ -70,7 +70,7 @@ type Parse = (
 ) => NewMessage | undefined;
 
 function readOne(text: string, envelope: Envelope, parse: Parse, faults: Faults): NewMessage | undefined {
-  const scan = ExactJson.scan(text, { maxDepth: DEEPEST_PAYLOAD + 1, maxChildren: [MAX_MEMBERS] });
+  const scan = ExactJson.scan(text, { maxDepth: MAX_PAYLOAD + 1, maxChildren: [MAX_MEMBERS] });
   if (!scan.ok) throw refused(scan.fault);
   return parse(text, scan.value, envelope, '', faults);
 }
@@ -78,7 +78,7 @@ function readOne(text: string, envelope: Envelope, parse: Parse, faults: Faults)
 function readBinary(headers: IncomingHttpHeaders, body: Buffer, envelope: Envelope, faults: Faults) {
   const message = parseBinaryCloudEvent(headers, body, envelope, faults);
   if (!message) return undefined;
-  const scan = ExactJson.scan(message.payload, { outline: 0, maxDepth: DEEPEST_PAYLOAD });
+  const scan = ExactJson.scan(message.payload, { outline: 0, maxDepth: MAX_PAYLOAD });
   if (!scan.ok) throw refused(scan.fault);
   return { ...message, payload: message.payload.slice(scan.value.start, scan.value.end) };
 }
@@ -101,13 +101,13 @@ interface BatchForm {
 const NATIVE_BATCH: BatchForm = {
   pointer: '/messages',
   levels: 2,
-  maxChildren: [MAX_MEMBERS, LARGEST_BATCH, MAX_MEMBERS],
+  maxChildren: [MAX_MEMBERS, MAX_BATCH, MAX_MEMBERS],
   parse: parseMessage,
 };
 const CLOUD_EVENTS: BatchForm = {
   pointer: '',
   levels: 1,
-  maxChildren: [LARGEST_BATCH, MAX_MEMBERS],
+  maxChildren: [MAX_BATCH, MAX_MEMBERS],
   parse: parseStructuredCloudEvent,
 };
 
@@ -116,7 +116,7 @@ interface BatchText {
   readonly text: string;
   readonly form: BatchForm;
   /** Of an item: what a message alone may have. */
-  readonly mostBytes: number;
+  readonly maxBytes: number;
   readonly envelope: Envelope;
   readonly faults: Faults;
 }
@@ -126,7 +126,7 @@ function many(batch: BatchText): Posted {
   const { pointer, levels, maxChildren } = form;
   const scan = ExactJson.scan(text, {
     outline: levels + 1,
-    maxDepth: DEEPEST_PAYLOAD + levels + 1,
+    maxDepth: MAX_PAYLOAD + levels + 1,
     maxChildren,
   });
   if (!scan.ok) throw refusedBatch(batch, scan.fault);
@@ -136,12 +136,12 @@ function many(batch: BatchText): Posted {
 }
 
 function parseItem(batch: BatchText, item: JsonSlice, index: number): NewMessage | undefined {
-  const { text, form, mostBytes, envelope, faults } = batch;
+  const { text, form, maxBytes, envelope, faults } = batch;
   const pointer = `${form.pointer}/${index}`;
   const fits =
-    (item.end - item.start) * 3 <= mostBytes ||
-    Buffer.byteLength(text.slice(item.start, item.end)) <= mostBytes;
-  if (!fits) return faults.add(pointer, `must not be larger than ${mostBytes} bytes`);
+    (item.end - item.start) * 3 <= maxBytes ||
+    Buffer.byteLength(text.slice(item.start, item.end)) <= maxBytes;
+  if (!fits) return faults.add(pointer, `must not be larger than ${maxBytes} bytes`);
   return form.parse(text, item, nth(envelope, index), pointer, faults);
 }
 
@@ -156,7 +156,7 @@ function itemsOf(document: JsonSlice, { pointer, levels }: BatchForm, faults: Fa
 function listIn(document: JsonSlice, faults: Faults): JsonSlice | undefined {
   if (document.kind !== 'object') throw invalid([{ pointer: '', detail: 'must be an object' }]);
   const members = document.children ?? [];
-  const unknown = members.filter(({ key }) => key !== 'messages').slice(0, MOST_FAULTS);
+  const unknown = members.filter(({ key }) => key !== 'messages').slice(0, MAX_FAULTS);
   for (const { key } of unknown) faults.add(pointerTo('', key), 'is not a known field');
   const list = members.find(({ key }) => key === 'messages');
   if (!list) throw invalid([{ pointer: '/messages', detail: 'is required' }, ...faults.list]);
@@ -170,7 +170,7 @@ function refusedBatch(batch: BatchText, fault: JsonFault): Problem {
   if (fault.code === 'too-many') return invalid([...faults.list, fault]);
   const outline = ExactJson.scan(text, {
     outline: form.levels,
-    maxDepth: DEEPEST_TO_LIST,
+    maxDepth: MAX_TO_LIST,
     maxChildren: form.maxChildren,
     grammarOnly: true,
   });
@@ -181,7 +181,7 @@ function refusedBatch(batch: BatchText, fault: JsonFault): Problem {
       start: item.start,
       end: item.end,
       pointer,
-      maxDepth: DEEPEST_PAYLOAD + 1,
+      maxDepth: MAX_PAYLOAD + 1,
       maxChildren: [MAX_MEMBERS],
     });
     if (own.ok) parseItem(batch, own.value, index);

@@ -1,4 +1,4 @@
-import { kept } from '../database/kept.ts';
+import { prepared } from '../database/prepared.ts';
 
 /*
  * What the holder of lanes does with them, whatever the queue: each lane goes with the token it was leased under. Lanes
@@ -8,12 +8,12 @@ import { kept } from '../database/kept.ts';
  */
 
 /** lease.fence — locks the lanes until the transaction ends and returns their tokens. $1 queue, $2 lanes, $3 tokens */
-export const FENCE = kept(`
+export const FENCE = prepared(`
   SELECT lane, token FROM lane WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = ANY ($3::uuid[])
   ORDER BY lane FOR NO KEY UPDATE`);
 
 /** lease.renew — moves the end of the leases. $1 queue, $2 lanes, $3 tokens, $4 lease in ms */
-export const RENEW = kept(`
+export const RENEW = prepared(`
   WITH locked AS MATERIALIZED (
     SELECT lane, token FROM lane WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = ANY ($3::uuid[])
     ORDER BY lane FOR NO KEY UPDATE
@@ -25,6 +25,6 @@ export const RENEW = kept(`
   WHERE queue = $1 AND lane = ANY (ARRAY(SELECT mine.lane FROM mine)) RETURNING lane`);
 
 /** lease.release — frees the lanes; the next lease does not count as a crash. $1 queue, $2 lanes, $3 tokens */
-export const RELEASE = kept(`
+export const RELEASE = prepared(`
   UPDATE lane SET leased_until = '-infinity', token = NULL, crashes = 0
   WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = ANY ($3::uuid[])`);

@@ -3,7 +3,7 @@ import { createDatabase, type TestDatabase } from '../../test/support/database.t
 import { startReplica, statementsOf, type TestReplica } from '../../test/support/lanes.ts';
 import { literal } from '../../test/support/literal.ts';
 import type { Transaction } from '../database/transaction.ts';
-import type { Leased } from './leased.ts';
+import type { LeasedRows } from './lease-request.ts';
 
 /** How many rows a table grows to; the measured numbers in the comments come from 300,000. */
 const ROWS = Number(process.env.PLAN_ROWS ?? 60_000);
@@ -133,9 +133,9 @@ describe('marking', () => {
       );
     }
     const before = await updates();
-    const { tenure, rows } = (await lease(1_000))!;
+    const { lease, rows } = (await takeLease(1_000))!;
     expect(rows.length).toBeGreaterThan(100);
-    await replica.queue.giveBack(tenure);
+    await replica.queue.giveBack(lease);
     const { all, hot } = since(before, await updates());
     expect(all).toBe(rows.length * 2);
     return hot / all;
@@ -146,15 +146,15 @@ describe('marking', () => {
 async function look(situation: string): Promise<void> {
   seen = [];
   await withEveryPlan(async () => {
-    const leased = await lease(256);
+    const leased = await takeLease(256);
     if (leased) {
-      await replica.queue.claim(leased.tenure, 256);
+      await replica.queue.claim(leased.lease, 256);
       await database.query(`UPDATE lane SET leased_until = now() WHERE leased_until > '-infinity'`);
-      const taken = (await lease(256))!;
-      await replica.queue.giveBack(taken.tenure);
-      const hint = [...leased.tenure.lanes];
-      const hinted = await replica.queue.lease({ hint, mostLanes: 32, mostRows: 256 });
-      if (hinted) await replica.queue.giveBack(hinted.tenure);
+      const taken = (await takeLease(256))!;
+      await replica.queue.giveBack(taken.lease);
+      const hint = [...leased.lease.lanes];
+      const hinted = await replica.queue.lease({ hint, maxLanes: 32, maxRows: 256 });
+      if (hinted) await replica.queue.giveBack(hinted.lease);
     }
   });
   await database.query(`UPDATE lane SET leased_until = '-infinity', token = NULL, crashes = 0`);
@@ -163,10 +163,12 @@ async function look(situation: string): Promise<void> {
   times.push(`${situation.padEnd(32)} ${await measure()}`);
 }
 
-function lease(
-  mostRows: number,
-): Promise<Leased<{ position: number; lane: number; id: string; key: string; attempt: number }> | undefined> {
-  return replica.queue.lease({ hint: undefined, mostLanes: 32, mostRows });
+function takeLease(
+  maxRows: number,
+): Promise<
+  LeasedRows<{ position: number; lane: number; id: string; key: string; attempt: number }> | undefined
+> {
+  return replica.queue.lease({ hint: undefined, maxLanes: 32, maxRows });
 }
 
 /** Before each statement of a transaction its plan is asked for, under the settings it runs with. */
@@ -244,12 +246,12 @@ function sortsRows(plan: Plan): boolean {
 async function measure(): Promise<string> {
   const taken: Record<'lease' | 'again' | 'takeover', number[]> = { lease: [], again: [], takeover: [] };
   for (let run = 0; run < RUNS; run++) {
-    const leased = await timed(taken.lease, () => lease(256));
+    const leased = await timed(taken.lease, () => takeLease(256));
     if (!leased) continue;
-    await timed(taken.again, () => replica.queue.claim(leased.tenure, 256));
+    await timed(taken.again, () => replica.queue.claim(leased.lease, 256));
     await database.query(`UPDATE lane SET leased_until = now() WHERE leased_until > '-infinity'`);
-    const taker = await timed(taken.takeover, () => lease(256));
-    await replica.queue.giveBack(taker!.tenure);
+    const taker = await timed(taken.takeover, () => takeLease(256));
+    await replica.queue.giveBack(taker!.lease);
     await database.query(`UPDATE lane SET leased_until = '-infinity', token = NULL, crashes = 0`);
   }
   return Object.entries(taken)

@@ -11,8 +11,8 @@ import {
 import { openSession, untilBlocked } from '../../test/support/session.ts';
 import { GUARDS } from './guards.ts';
 import { SUSPECT_AFTER } from './lane-queue.ts';
-import type { Leased } from './leased.ts';
-import { LeaseLost, type Tenure } from './tenure.ts';
+import { type Lease, LeaseLost } from './lease.ts';
+import type { LeasedRows } from './lease-request.ts';
 
 const BROKEN = new Error('Connection terminated');
 
@@ -45,29 +45,29 @@ afterAll(async () => {
 describe('1. a lane has one holder', () => {
   it('gives a lane to nobody else while it is leased, and to the next when it is released', async () => {
     await post(7, 'k', 2);
-    const first = (await lease(a, [7], 1))!;
-    expect(await lease(b, [7])).toBeUndefined();
-    await finish(a, first.tenure, first.rows);
-    await a.queue.release(first.tenure);
-    const second = (await lease(b, [7]))!;
+    const first = (await takeLease(a, [7], 1))!;
+    expect(await takeLease(b, [7])).toBeUndefined();
+    await finish(a, first.lease, first.rows);
+    await a.queue.release(first.lease);
+    const second = (await takeLease(b, [7]))!;
     expect(positions(second.rows)).toEqual([2]);
-    expect(second.tenure.token).not.toBe(first.tenure.token);
+    expect(second.lease.token).not.toBe(first.lease.token);
   });
 
   it('lets two who look at the same moment have different lanes', async () => {
     for (let lane = 0; lane < 8; lane++) await post(lane, `k${lane}`, 1);
-    const both = await Promise.all([lease(a, undefined, 4, 4), lease(b, undefined, 4, 4)]);
-    const lanes = both.flatMap((one) => [...one!.tenure.lanes]);
+    const both = await Promise.all([takeLease(a, undefined, 4, 4), takeLease(b, undefined, 4, 4)]);
+    const lanes = both.flatMap((one) => [...one!.lease.lanes]);
     expect(lanes.sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
   it('leaves a lane alone whose lease ran out while its holder is inside a fenced transaction', async () => {
     await post(7, 'k', 1);
-    const { tenure, rows } = (await lease(a, [7]))!;
+    const { lease, rows } = (await takeLease(a, [7]))!;
     await leasesRunOut();
     await a.database.transaction(async (tx) => {
-      await a.queue.fence(tenure, [7], tx);
-      expect(await lease(b, [7])).toBeUndefined();
+      await a.queue.fence(lease, [7], tx);
+      expect(await takeLease(b, [7])).toBeUndefined();
       await tx.execute(...finishing(rows));
     });
     expect(await statuses()).toEqual(['finished']);
@@ -75,62 +75,62 @@ describe('1. a lane has one holder', () => {
 
   it('would be two holders if the fence were only a look', async () => {
     await post(7, 'k', 1);
-    const { tenure } = (await lease(a, [7]))!;
+    const { lease } = (await takeLease(a, [7]))!;
     await leasesRunOut();
     await a.database.transaction(async (tx) => {
-      const seen = await tx.query('SELECT FROM lane WHERE lane = 7 AND token = $1', [tenure.token]);
+      const seen = await tx.query('SELECT FROM lane WHERE lane = 7 AND token = $1', [lease.token]);
       expect(seen).toHaveLength(1);
-      expect(await lease(b, [7])).toBeDefined();
+      expect(await takeLease(b, [7])).toBeDefined();
     });
   });
 });
 
 describe('2. only the holder changes rows', () => {
   /** A claimed row 1 and froze; B took over, finished 1 and 2 and released. 3 and 4 wait. */
-  async function frozenAndOvertaken(): Promise<Tenure> {
+  async function frozenAndOvertaken(): Promise<Lease> {
     await post(7, 'k', 4);
-    const { tenure } = (await lease(a, [7], 1))!;
+    const { lease } = (await takeLease(a, [7], 1))!;
     await leasesRunOut();
-    const taken = (await lease(b, [7], 2))!;
-    await finish(b, taken.tenure, taken.rows);
-    await b.queue.release(taken.tenure);
-    return tenure;
+    const taken = (await takeLease(b, [7], 2))!;
+    await finish(b, taken.lease, taken.rows);
+    await b.queue.release(taken.lease);
+    return lease;
   }
 
   it('gives nothing to a claim whose lease is lost', async () => {
-    const tenure = await frozenAndOvertaken();
-    expect(await a.queue.claim(tenure, 1)).toEqual([]);
+    const lease = await frozenAndOvertaken();
+    expect(await a.queue.claim(lease, 1)).toEqual([]);
     expect(await statuses()).toEqual(['finished', 'finished', 'pending', 'pending']);
   });
 
   it('gives nothing to a claim that finds out with its renewal that all its lanes are lost', async () => {
-    const tenure = await frozenAndOvertaken();
-    Object.assign(tenure, { renewAtMs: 0, parking: true, more: true });
-    expect(await a.queue.claim(tenure, 1)).toEqual([]);
-    expect([[...tenure.lanes], tenure.more, tenure.parking]).toEqual([[], false, false]);
+    const lease = await frozenAndOvertaken();
+    Object.assign(lease, { renewAtMs: 0, parking: true, more: true });
+    expect(await a.queue.claim(lease, 1)).toEqual([]);
+    expect([[...lease.lanes], lease.more, lease.parking]).toEqual([[], false, false]);
   });
 
   it('would leave a row processing in a lane nobody holds if the claim did not prove the token', async () => {
     alter(a, 'claim', 'AND lane.token = ANY ($2::uuid[])', 'AND $2::uuid[] IS NOT NULL');
-    const tenure = await frozenAndOvertaken();
-    expect(positions(await a.queue.claim(tenure, 1))).toEqual([3]);
+    const lease = await frozenAndOvertaken();
+    expect(positions(await a.queue.claim(lease, 1))).toEqual([3]);
     expect(await statuses()).toEqual(['finished', 'finished', 'processing', 'pending']);
     expect(await processingInFreeLanes()).toBe(1);
   });
 
-  it.each<[how: string, act: (tenure: Tenure) => Promise<unknown>]>([
-    ['giveBack', (tenure) => a.queue.giveBack(tenure)],
-    ['abandon', (tenure) => a.queue.abandon(tenure, BROKEN)],
-    ['release', (tenure) => a.queue.release(tenure)],
+  it.each<[how: string, act: (lease: Lease) => Promise<unknown>]>([
+    ['giveBack', (lease) => a.queue.giveBack(lease)],
+    ['abandon', (lease) => a.queue.abandon(lease, BROKEN)],
+    ['release', (lease) => a.queue.release(lease)],
   ])('ignores a %s by whoever lost the lane', async (_how, act) => {
     await post(7, 'k', 2);
-    const { tenure } = (await lease(a, [7]))!;
+    const { lease } = (await takeLease(a, [7]))!;
     await leasesRunOut();
-    const taken = (await lease(b, [7]))!;
+    const taken = (await takeLease(b, [7]))!;
     const before = await rowsAndLane(7);
-    await act(tenure);
+    await act(lease);
     expect(await rowsAndLane(7)).toEqual(before);
-    await finish(b, taken.tenure, taken.rows);
+    await finish(b, taken.lease, taken.rows);
   });
 
   it('tells a renewal what is lost, and counts it once, whoever notices', async () => {
@@ -138,41 +138,41 @@ describe('2. only the holder changes rows', () => {
     a = { ...a, queue: a.newQueue({ onLost: (lanes) => lost.push(lanes) }) };
     await post(7, 'k', 1);
     await post(8, 'l', 1);
-    const { tenure } = (await lease(a, [7, 8]))!;
+    const { lease } = (await takeLease(a, [7, 8]))!;
     await leasesRunOut();
-    await lease(b, [7]);
-    expect(await a.queue.renew(tenure)).toBe(false);
-    expect([...tenure.lanes]).toEqual([8]);
-    expect(await a.queue.renew(tenure)).toBe(true);
-    a.queue.lose(tenure, [7]);
+    await takeLease(b, [7]);
+    expect(await a.queue.renew(lease)).toBe(false);
+    expect([...lease.lanes]).toEqual([8]);
+    expect(await a.queue.renew(lease)).toBe(true);
+    a.queue.lose(lease, [7]);
     expect(lost).toEqual([1]);
   });
 
-  describe.each<[how: 'together' | 'transaction', act: (tenure: Tenure) => Promise<unknown>]>([
-    ['together', (tenure) => a.queue.release(tenure)],
-    ['transaction', (tenure) => a.queue.giveBack(tenure)],
+  describe.each<[how: 'inOneRoundTrip' | 'transaction', act: (lease: Lease) => Promise<unknown>]>([
+    ['inOneRoundTrip', (lease) => a.queue.release(lease)],
+    ['transaction', (lease) => a.queue.giveBack(lease)],
   ])('of what it gives away itself (%s)', (how, act) => {
     it('counts nothing as lost when it renews it meanwhile', async () => {
       const lost: number[] = [];
       a = { ...a, queue: a.newQueue({ onLost: (lanes) => lost.push(lanes) }) };
       await post(7, 'k', 1);
-      const { tenure } = (await lease(a, [7]))!;
+      const { lease } = (await takeLease(a, [7]))!;
       const commit = a.database[how] as (...work: unknown[]) => Promise<never>;
       jest.spyOn(a.database, how).mockImplementationOnce(async (...work: unknown[]) => {
         const answer = await commit.apply(a.database, work);
-        await a.queue.renew(tenure, [7]);
+        await a.queue.renew(lease, [7]);
         return answer;
       });
-      await act(tenure);
-      expect([lost, [...tenure.lanes], await freeLanes()]).toEqual([[], [], 256]);
+      await act(lease);
+      expect([lost, [...lease.lanes], await freeLanes()]).toEqual([[], [], 256]);
     });
 
     it('still holds what it could not give away', async () => {
       await post(7, 'k', 1);
-      const { tenure } = (await lease(a, [7]))!;
+      const { lease } = (await takeLease(a, [7]))!;
       jest.spyOn(a.database, how).mockRejectedValueOnce(BROKEN);
-      await expect(act(tenure)).rejects.toBe(BROKEN);
-      expect([...tenure.lanes]).toEqual([7]);
+      await expect(act(lease)).rejects.toBe(BROKEN);
+      expect([...lease.lanes]).toEqual([7]);
     });
   });
 
@@ -182,16 +182,16 @@ describe('2. only the holder changes rows', () => {
    */
   async function claimWithoutLease(): Promise<void> {
     await post(7, 'k', 1);
-    const { tenure } = (await lease(a, [7], 1))!;
+    const { lease } = (await takeLease(a, [7], 1))!;
     await leasesRunOut();
-    const taken = (await lease(b, [7], 1))!;
-    await finish(b, taken.tenure, taken.rows);
-    await hold(b, taken.tenure, 7, 'k', 0);
+    const taken = (await takeLease(b, [7], 1))!;
+    await finish(b, taken.lease, taken.rows);
+    await hold(b, taken.lease, 7, 'k', 0);
     await post(7, 'k', 1);
     const door = await closedDoor(database);
     alter(a, 'claim', 'SELECT lane.lane FROM lane', `SELECT lane.lane FROM ${door.sql} AS door, lane`);
     alter(a, 'claim', 'ORDER BY lane.lane FOR NO KEY UPDATE', 'FOR NO KEY UPDATE OF lane');
-    const claiming = a.queue.claim(tenure, 8);
+    const claiming = a.queue.claim(lease, 8);
     await door.reached();
     alter(
       b,
@@ -199,7 +199,7 @@ describe('2. only the holder changes rows', () => {
       /parked AS \([\s\S]*?RETURNING position\s*\)/,
       'parked AS (SELECT position FROM ready WHERE false)',
     );
-    await b.queue.claim(taken.tenure, 1);
+    await b.queue.claim(taken.lease, 1);
     await door.open();
     await claiming;
   }
@@ -218,9 +218,9 @@ describe('2. only the holder changes rows', () => {
   /** While a hold is cleared away, a message of its key is stored by somebody who saw it. */
   async function postWhileHoldIsCleared(columns: { status: string; waits: string | null }): Promise<void> {
     await post(7, 'k', 1);
-    const { tenure, rows } = (await lease(a, [7]))!;
-    await finish(a, tenure, rows);
-    await hold(a, tenure, 7, 'k', 0);
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    await finish(a, lease, rows);
+    await hold(a, lease, 7, 'k', 0);
     await b.database.transaction(async (tx) => {
       const [held] = await tx.query<{ n: number }>('SELECT count(*) AS n FROM hold');
       expect(held).toEqual({ n: 1 });
@@ -229,21 +229,21 @@ describe('2. only the holder changes rows', () => {
          VALUES ('late', 's', 't', 'k', 7, 'null', $1, $2)`,
         [columns.status, columns.waits],
       );
-      expect(await a.queue.claim(tenure, 8)).toEqual([]);
+      expect(await a.queue.claim(lease, 8)).toEqual([]);
     });
-    await a.queue.release(tenure);
+    await a.queue.release(lease);
   }
 
   it('passes over what whoever stood in for the holder has ended while the claim waited', async () => {
     await post(7, 'k', 3);
-    const { tenure, rows } = (await lease(a, [7], 1))!;
-    await finish(a, tenure, rows);
+    const { lease, rows } = (await takeLease(a, [7], 1))!;
+    await finish(a, lease, rows);
     const standIn = await openSession(database);
     await standIn.query('BEGIN; SELECT FROM lane WHERE lane = 7 FOR NO KEY UPDATE');
     await standIn.query(
       `UPDATE inbox SET status = 'expired', settled_at = now(), lapsed_at = now() WHERE position = 2`,
     );
-    const claiming = a.queue.claim(tenure, 10);
+    const claiming = a.queue.claim(lease, 10);
     await untilBlocked(database);
     await standIn.query('COMMIT');
     await standIn.close();
@@ -253,56 +253,56 @@ describe('2. only the holder changes rows', () => {
 
   it('has ingest leave the parking to the holder', async () => {
     await postWhileHoldIsCleared({ status: 'pending', waits: null });
-    const { rows } = (await lease(b, [7]))!;
+    const { rows } = (await takeLease(b, [7]))!;
     expect(ids(rows)).toEqual(['late']);
   });
 
   it('would lose sight of a message that ingest parked', async () => {
     await postWhileHoldIsCleared({ status: 'held', waits: 'held' });
     expect(await heldWithoutHold()).toBe(1);
-    expect(await lease(b, [7])).toBeUndefined();
+    expect(await takeLease(b, [7])).toBeUndefined();
   });
 });
 
 describe('3. the fence', () => {
   it('lets nothing take effect of a replica that was frozen past its lease', async () => {
     await post(7, 'k', 2);
-    const frozen = (await lease(a, [7]))!;
+    const frozen = (await takeLease(a, [7]))!;
     await leasesRunOut();
-    const taken = (await lease(b, [7]))!;
-    await finish(b, taken.tenure, taken.rows);
+    const taken = (await takeLease(b, [7]))!;
+    await finish(b, taken.lease, taken.rows);
 
-    await expect(finish(a, frozen.tenure, frozen.rows)).rejects.toEqual(new LeaseLost([7]));
+    await expect(finish(a, frozen.lease, frozen.rows)).rejects.toEqual(new LeaseLost([7]));
     expect(await effects()).toEqual(['7-k-1', '7-k-2']);
   });
 
   it('would apply everything twice if it were gone', async () => {
     GUARDS.fence = false;
     await post(7, 'k', 2);
-    const frozen = (await lease(a, [7]))!;
+    const frozen = (await takeLease(a, [7]))!;
     await leasesRunOut();
-    const taken = (await lease(b, [7]))!;
-    await finish(b, taken.tenure, taken.rows);
+    const taken = (await takeLease(b, [7]))!;
+    await finish(b, taken.lease, taken.rows);
 
-    await finish(a, frozen.tenure, frozen.rows);
+    await finish(a, frozen.lease, frozen.rows);
     expect(await effects()).toEqual(['7-k-1', '7-k-1', '7-k-2', '7-k-2']);
   });
 
   it('names the lanes that were lost, and only those', async () => {
     await post(7, 'k', 1);
     await post(8, 'l', 1);
-    const { tenure } = (await lease(a, [7, 8]))!;
+    const { lease } = (await takeLease(a, [7, 8]))!;
     await leasesRunOut();
-    await lease(b, [7]);
-    const fencing = a.database.transaction((tx) => a.queue.fence(tenure, [7, 8], tx));
+    await takeLease(b, [7]);
+    const fencing = a.database.transaction((tx) => a.queue.fence(lease, [7, 8], tx));
     await expect(fencing).rejects.toEqual(new LeaseLost([7]));
   });
 
   it('does not mind a lease that ran out while nobody wanted the lane', async () => {
     await post(7, 'k', 1);
-    const { tenure, rows } = (await lease(a, [7]))!;
+    const { lease, rows } = (await takeLease(a, [7]))!;
     await leasesRunOut();
-    await finish(a, tenure, rows);
+    await finish(a, lease, rows);
     expect(await statuses()).toEqual(['finished']);
   });
 });
@@ -312,16 +312,16 @@ describe('4. the claim sees what the previous holder did', () => {
    * A's lease ran out while it works on row 1; B has begun to look when A puts row 1 behind a hold and commits.
    * The door stands between the start of B's lease statement and the lane.
    */
-  async function leaseWhileTheHolderCommits(): Promise<Leased<TestRow> | undefined> {
+  async function leaseWhileTheHolderCommits(): Promise<LeasedRows<TestRow> | undefined> {
     await post(7, 'k', 2);
-    const { tenure, rows } = (await lease(a, [7], 1))!;
+    const { lease, rows } = (await takeLease(a, [7], 1))!;
     await leasesRunOut();
     const door = await closedDoor(database);
     const doored = `FROM ${door.sql} AS door, lane CROSS JOIN LATERAL`;
     alter(b, 'leaseHinted', /FROM lane\s+CROSS JOIN LATERAL/, doored);
-    const leasing = lease(b, [7], 8, 1);
+    const leasing = takeLease(b, [7], 8, 1);
     await door.reached();
-    await putBack(a, tenure, rows, 60_000);
+    await putBack(a, lease, rows, 60_000);
     await door.open();
     return leasing;
   }
@@ -342,11 +342,11 @@ describe('4. the claim sees what the previous holder did', () => {
 describe('5. order per key', () => {
   it('hands out rows in the order of their positions, however they are claimed', async () => {
     await post(7, 'k', 20);
-    const { tenure, rows } = (await lease(a, [7], 3))!;
+    const { lease, rows } = (await takeLease(a, [7], 3))!;
     const seen = [...positions(rows)];
     for (let batch = rows; batch.length > 0; ) {
-      await finish(a, tenure, batch);
-      batch = await a.queue.claim(tenure, 3);
+      await finish(a, lease, batch);
+      batch = await a.queue.claim(lease, 3);
       seen.push(...positions(batch));
     }
     expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
@@ -354,28 +354,28 @@ describe('5. order per key', () => {
 
   it('parks what comes for a held key and goes on with the others', async () => {
     await post(7, 'k', 2);
-    const { tenure, rows } = (await lease(a, [7]))!;
-    await putBack(a, tenure, rows, 60_000);
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    await putBack(a, lease, rows, 60_000);
     await post(7, 'k', 2);
     await post(7, 'other', 1);
-    expect(ids(await a.queue.claim(tenure, 8))).toEqual(['7-other-5']);
+    expect(ids(await a.queue.claim(lease, 8))).toEqual(['7-other-5']);
     expect(await statuses()).toEqual(['held', 'held', 'held', 'held', 'processing']);
   });
 
   it('takes held rows oldest first when the hold is due, and clears it when they are through', async () => {
     await post(7, 'k', 3);
-    const { tenure, rows } = (await lease(a, [7]))!;
-    await putBack(a, tenure, rows, 60_000);
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    await putBack(a, lease, rows, 60_000);
     await post(7, 'k', 2);
-    expect(await a.queue.claim(tenure, 8)).toEqual([]);
+    expect(await a.queue.claim(lease, 8)).toEqual([]);
     await holdsAreDue();
     const seen: number[] = [];
     for (;;) {
-      const batch = await a.queue.claim(tenure, 2);
+      const batch = await a.queue.claim(lease, 2);
       if (batch.length === 0) break;
       expect(await holdCount()).toBe(1);
       seen.push(...positions(batch));
-      await finish(a, tenure, batch);
+      await finish(a, lease, batch);
     }
     expect(seen).toEqual([1, 2, 3, 4, 5]);
     expect(await holdCount()).toBe(0);
@@ -383,11 +383,11 @@ describe('5. order per key', () => {
 
   it('finds held rows of a crashed holder again, ahead of later ones', async () => {
     await post(7, 'k', 4);
-    const { tenure, rows } = (await lease(a, [7]))!;
-    await putBack(a, tenure, rows, 0);
-    expect(positions(await a.queue.claim(tenure, 2))).toEqual([1, 2]);
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    await putBack(a, lease, rows, 0);
+    expect(positions(await a.queue.claim(lease, 2))).toEqual([1, 2]);
     await leasesRunOut();
-    const taken = (await lease(b, [7], 3))!;
+    const taken = (await takeLease(b, [7], 3))!;
     expect(positions(taken.rows)).toEqual([1, 2, 3]);
     expect(taken.rows.map(({ attempt }) => attempt)).toEqual([2, 2, 2]);
   });
@@ -400,10 +400,10 @@ describe('5. order per key', () => {
       `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, now(), 'retry')`,
     );
     const seen: number[] = [];
-    const { tenure, rows } = (await lease(a, [7]))!;
-    for (let batch = rows; batch.length > 0; batch = await a.queue.claim(tenure, 8)) {
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    for (let batch = rows; batch.length > 0; batch = await a.queue.claim(lease, 8)) {
       seen.push(...positions(batch));
-      await finish(a, tenure, batch);
+      await finish(a, lease, batch);
     }
     return seen;
   }
@@ -419,13 +419,13 @@ describe('5. order per key', () => {
 
   it('never claims more than was asked for, of ready and held rows together', async () => {
     for (let key = 0; key < 30; key++) await post(7, `held-${key}`, 5);
-    const first = (await lease(a, [7], 1000))!;
-    await putBack(a, first.tenure, first.rows, 0);
-    await a.queue.release(first.tenure);
+    const first = (await takeLease(a, [7], 1000))!;
+    await putBack(a, first.lease, first.rows, 0);
+    await a.queue.release(first.lease);
     await post(7, 'ready', 50);
-    const { tenure, rows } = (await lease(a, [7], 16))!;
+    const { lease, rows } = (await takeLease(a, [7], 16))!;
     expect(positions(rows)).toEqual(Array.from({ length: 16 }, (_, n) => n + 1));
-    expect(await a.queue.claim(tenure, 16)).toHaveLength(16);
+    expect(await a.queue.claim(lease, 16)).toHaveLength(16);
   });
 
   it('goes on to what lies behind any number of parked rows, in one lease', async () => {
@@ -434,7 +434,7 @@ describe('5. order per key', () => {
     );
     await post(7, 'k', 5_000);
     await post(7, 'other', 1);
-    const { rows } = (await lease(a, [7], 8))!;
+    const { rows } = (await takeLease(a, [7], 8))!;
     expect(ids(rows)).toEqual(['7-other-5001']);
   });
 
@@ -444,14 +444,14 @@ describe('5. order per key', () => {
       await post(7, 'hot', 100);
       const hint = Array.from({ length: 32 }, (_, n) => 7 + n);
       for (const lane of hint.slice(1)) await post(lane, `k${lane}`, 1);
-      const { tenure, rows } = (await a.queue.lease({ hint, mostRows: 64, mostLanes: 32, quick }))!;
+      const { lease, rows } = (await a.queue.lease({ hint, maxRows: 64, maxLanes: 32, quick }))!;
       expect(rows).toHaveLength(2 + 31);
-      await finish(a, tenure, rows);
-      const more = await a.queue.claim(tenure, 64);
+      await finish(a, lease, rows);
+      const more = await a.queue.claim(lease, 64);
       expect(more).toHaveLength(4);
-      await finish(a, tenure, more);
-      await a.queue.release(tenure);
-      expect((await lease(a, undefined, 64))!.rows).toHaveLength(64);
+      await finish(a, lease, more);
+      await a.queue.release(lease);
+      expect((await takeLease(a, undefined, 64))!.rows).toHaveLength(64);
     },
   );
 });
@@ -459,14 +459,14 @@ describe('5. order per key', () => {
 describe('6. holds', () => {
   it('are never shortened by a retry, and have the reason of the longer one', async () => {
     await post(7, 'k', 1);
-    const { tenure } = (await lease(a, [7]))!;
+    const { lease } = (await takeLease(a, [7]))!;
     await database.query(
       `INSERT INTO hold (queue, key, lane, until, reason, note) VALUES ('inbox', 'k', 7, 'infinity', 'operator', 'mine')`,
     );
-    await hold(a, tenure, 7, 'k', 1_000);
+    await hold(a, lease, 7, 'k', 1_000);
     const [mine] = await database.query('SELECT until::text, reason, note FROM hold');
     expect(mine).toEqual({ until: 'infinity', reason: 'operator', note: 'mine' });
-    await hold(a, tenure, 7, 'k', undefined, 'dead-letter');
+    await hold(a, lease, 7, 'k', undefined, 'dead-letter');
     const [dead] = await database.query('SELECT until::text, reason, note FROM hold');
     expect(dead).toEqual({ until: 'infinity', reason: 'dead-letter', note: 'mine' });
   });
@@ -476,13 +476,13 @@ describe('6. holds', () => {
     ['-1 hour', false],
   ])('of an operator that end in %s are theirs again after a dead letter: %s', async (lasts, theirs) => {
     await post(7, 'k', 1);
-    const { tenure } = (await lease(a, [7]))!;
+    const { lease } = (await takeLease(a, [7]))!;
     await database.query(
       `INSERT INTO hold (queue, key, lane, until, reason, note)
        VALUES ('inbox', 'k', 7, now() + $1::interval, 'operator', 'mine')`,
       [lasts],
     );
-    await hold(a, tenure, 7, 'k', undefined, 'dead-letter');
+    await hold(a, lease, 7, 'k', undefined, 'dead-letter');
     expect(
       await database.query(
         `SELECT until::text, reason, note, then_until > now() + interval '50 minutes' AS later FROM hold`,
@@ -494,9 +494,9 @@ describe('6. holds', () => {
 
   it('are prolonged by a later retry', async () => {
     await post(7, 'k', 1);
-    const { tenure } = (await lease(a, [7]))!;
-    await hold(a, tenure, 7, 'k', 0);
-    await hold(a, tenure, 7, 'k', 3_600_000, 'deferred');
+    const { lease } = (await takeLease(a, [7]))!;
+    await hold(a, lease, 7, 'k', 0);
+    await hold(a, lease, 7, 'k', 3_600_000, 'deferred');
     expect(
       await database.query(`SELECT until > now() + interval '50 minutes' AS later, reason FROM hold`),
     ).toEqual([{ later: true, reason: 'deferred' }]);
@@ -504,12 +504,12 @@ describe('6. holds', () => {
 
   it('that an operator prolongs while the holder looks are not cleared away', async () => {
     await post(7, 'k', 1);
-    const { tenure, rows } = (await lease(a, [7]))!;
-    await finish(a, tenure, rows);
-    await hold(a, tenure, 7, 'k', 0);
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    await finish(a, lease, rows);
+    await hold(a, lease, 7, 'k', 0);
     const door = await closedDoor(database);
     alter(a, 'clear', 'FROM lane', `FROM ${door.sql} AS door, lane`);
-    const claiming = a.queue.claim(tenure, 8);
+    const claiming = a.queue.claim(lease, 8);
     await door.reached();
     await database.query(`UPDATE hold SET until = 'infinity', reason = 'operator'`);
     await door.open();
@@ -521,23 +521,23 @@ describe('6. holds', () => {
     await database.query(
       `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, now(), 'retry')`,
     );
-    const leased = (await lease(a, undefined))!;
-    expect([[...leased.tenure.lanes], leased.rows]).toEqual([[7], []]);
-    await a.queue.release(leased.tenure);
+    const leased = (await takeLease(a, undefined))!;
+    expect([[...leased.lease.lanes], leased.rows]).toEqual([[7], []]);
+    await a.queue.release(leased.lease);
     expect(await holdCount()).toBe(0);
-    expect(await lease(a, undefined)).toBeUndefined();
+    expect(await takeLease(a, undefined)).toBeUndefined();
   });
 });
 
 describe('7. crashes', () => {
   it('charges an attempt at the claim, and takes it back when the holder died among many', async () => {
     await post(7, 'k', 3);
-    await lease(a, [7]);
+    await takeLease(a, [7]);
     expect(await attempts()).toEqual([1, 1, 1]);
     await leasesRunOut();
-    const { tenure, rows } = (await lease(b, [7]))!;
+    const { lease, rows } = (await takeLease(b, [7]))!;
     expect(await attempts()).toEqual([1, 1, 1]);
-    await finish(b, tenure, rows);
+    await finish(b, lease, rows);
     expect(await attempts()).toEqual([1, 1, 1]);
   });
 
@@ -545,50 +545,50 @@ describe('7. crashes', () => {
     const taken: number[] = [];
     const onTakenOver = (rows: number) => taken.push(rows);
     await post(7, 'k', 3);
-    await lease(a, [7], 2);
+    await takeLease(a, [7], 2);
     await leasesRunOut();
     a = { ...a, queue: a.newQueue({ onTakenOver }) };
     alter(a, 'clear', 'until <= clock_timestamp()', '1 / 0 = 0');
-    await expect(lease(a, [7])).rejects.toThrow('division by zero');
+    await expect(takeLease(a, [7])).rejects.toThrow('division by zero');
     expect(taken).toEqual([]);
     b = { ...b, queue: b.newQueue({ onTakenOver }) };
-    await lease(b, [7]);
+    await takeLease(b, [7]);
     expect(taken).toEqual([2]);
   });
 
   it('takes it back of every one of them, as many as one claim can have', async () => {
     await post(7, 'k', 2_000);
-    await lease(a, [7], 2_000);
+    await takeLease(a, [7], 2_000);
     await leasesRunOut();
-    await lease(b, [7], 1);
+    await takeLease(b, [7], 1);
     expect(new Set((await attempts()).slice(1))).toEqual(new Set([0]));
   });
 
   it('leaves a lane whose holders died to the careful, one message at a time, and charges that one', async () => {
     await post(7, 'k', 3);
     for (let crash = 0; crash < SUSPECT_AFTER; crash++) {
-      expect(positions((await lease(a, [7]))!.rows)).toEqual([1, 2, 3]);
+      expect(positions((await takeLease(a, [7]))!.rows)).toEqual([1, 2, 3]);
       await leasesRunOut();
     }
-    expect(await lease(a, [7])).toBeUndefined();
+    expect(await takeLease(a, [7])).toBeUndefined();
     for (let crash = 1; crash <= 3; crash++) {
-      const { tenure, rows } = (await a.queue.leaseSuspect())!;
+      const { lease, rows } = (await a.queue.leaseSuspect())!;
       expect(rows.map(({ position, attempt }) => [position, attempt])).toEqual([[1, crash]]);
-      expect(tenure).toMatchObject({ careful: true, suspectsUpTo: crash === 1 ? 3 : 1 });
+      expect(lease).toMatchObject({ careful: true, suspectsUpTo: crash === 1 ? 3 : 1 });
       expect(await attempts()).toEqual([crash, 0, 0]);
       await leasesRunOut();
     }
-    const { tenure, rows } = (await b.queue.leaseSuspect())!;
-    await finish(b, tenure, rows);
-    await b.queue.release(tenure);
-    expect(positions((await lease(a, [7]))!.rows)).toEqual([2, 3]);
+    const { lease, rows } = (await b.queue.leaseSuspect())!;
+    await finish(b, lease, rows);
+    await b.queue.release(lease);
+    expect(positions((await takeLease(a, [7]))!.rows)).toEqual([2, 3]);
     expect(await attempts()).toEqual([4, 1, 1]);
   });
 
   it('takes one message also where a ready and a held one could go', async () => {
     await post(7, 'k', 1);
-    const first = (await lease(a, [7]))!;
-    await putBack(a, first.tenure, first.rows, 0);
+    const first = (await takeLease(a, [7]))!;
+    await putBack(a, first.lease, first.rows, 0);
     await post(7, 'other', 1);
     await database.query('UPDATE lane SET crashes = 2, leased_until = now() WHERE lane = 7');
     expect(ids((await b.queue.leaseSuspect())!.rows)).toEqual(['7-k-1']);
@@ -599,36 +599,36 @@ describe('7. crashes', () => {
     await post(7, 'k', 2);
     await post(8, 'l', 1);
     await database.query('UPDATE lane SET crashes = 2 WHERE lane = 7');
-    const { tenure, rows } = (await lease(a, [7, 8]))!;
-    expect([[...tenure.lanes], tenure.careful, positions(rows)]).toEqual([[7], true, [1]]);
-    expect(positions((await lease(b, [8]))!.rows)).toEqual([3]);
+    const { lease, rows } = (await takeLease(a, [7, 8]))!;
+    expect([[...lease.lanes], lease.oneAtATime, positions(rows)]).toEqual([[7], true, [1]]);
+    expect(positions((await takeLease(b, [8]))!.rows)).toEqual([3]);
   });
 
   it('gives back uncharged what a holder does not get to, and the lane at once', async () => {
     await post(7, 'k', 2);
-    const { tenure, rows } = (await lease(a, [7], 1))!;
-    await putBack(a, tenure, rows, 0);
-    await a.queue.claim(tenure, 1);
+    const { lease, rows } = (await takeLease(a, [7], 1))!;
+    await putBack(a, lease, rows, 0);
+    await a.queue.claim(lease, 1);
     await post(7, 'other', 1);
-    await a.queue.claim(tenure, 8);
-    await a.queue.giveBack(tenure);
+    await a.queue.claim(lease, 8);
+    await a.queue.giveBack(lease);
     expect(await statuses()).toEqual(['held', 'held', 'pending']);
     expect(await attempts()).toEqual([1, 0, 0]);
     expect(await freeLanes()).toBe(256);
-    expect(ids((await lease(b, [7]))!.rows)).toEqual(['7-k-1', '7-k-2', '7-other-3']);
+    expect(ids((await takeLease(b, [7]))!.rows)).toEqual(['7-k-1', '7-k-2', '7-other-3']);
   });
 
   it('counts what was abandoned as a crash, without waiting for the lease to end', async () => {
     await post(7, 'k', 2);
     for (let crash = 1; crash <= SUSPECT_AFTER; crash++) {
-      const { tenure } = (await lease(a, [7]))!;
-      expect(await a.queue.abandon(tenure, BROKEN)).toBe(true);
+      const { lease } = (await takeLease(a, [7]))!;
+      expect(await a.queue.abandon(lease, BROKEN)).toBe(true);
       expect(await attempts()).toEqual([0, 0]);
       expect(await freeLanes()).toBe(256);
     }
-    expect(await lease(a, [7])).toBeUndefined();
-    const { tenure } = (await a.queue.leaseSuspect())!;
-    await a.queue.abandon(tenure, BROKEN);
+    expect(await takeLease(a, [7])).toBeUndefined();
+    const { lease } = (await a.queue.leaseSuspect())!;
+    await a.queue.abandon(lease, BROKEN);
     expect(await attempts()).toEqual([1, 0]);
   });
 
@@ -636,23 +636,23 @@ describe('7. crashes', () => {
     await post(7, 'k', 2);
     const full = Object.assign(new Error('could not extend file'), { code: '53100' });
     for (let time = 1; time <= 2 * SUSPECT_AFTER; time++) {
-      const { tenure } = (await lease(a, [7]))!;
-      expect(await a.queue.abandon(tenure, full)).toBe(true);
+      const { lease } = (await takeLease(a, [7]))!;
+      expect(await a.queue.abandon(lease, full)).toBe(true);
       expect(await attempts()).toEqual([0, 0]);
     }
     await database.query(`UPDATE lane SET crashes = ${SUSPECT_AFTER + 1} WHERE lane = 7 AND queue = 'inbox'`);
-    const { tenure } = (await a.queue.leaseSuspect())!;
-    expect(await a.queue.abandon(tenure, full)).toBe(true);
+    const { lease } = (await a.queue.leaseSuspect())!;
+    expect(await a.queue.abandon(lease, full)).toBe(true);
     expect(await attempts()).toEqual([0, 0]);
   });
 
   it('gives back later what could not be given back while the database was away', async () => {
     await post(7, 'k', 1);
-    const { tenure } = (await lease(a, [7]))!;
+    const { lease } = (await takeLease(a, [7]))!;
     jest.spyOn(a.database, 'transaction').mockRejectedValueOnce(new Error('Connection terminated'));
-    expect(await a.queue.abandon(tenure, BROKEN)).toBe(false);
+    expect(await a.queue.abandon(lease, BROKEN)).toBe(false);
     expect(await freeLanes()).toBe(255);
-    expect(ids((await lease(a, [7]))!.rows)).toEqual(['7-k-1']);
+    expect(ids((await takeLease(a, [7]))!.rows)).toEqual(['7-k-1']);
     expect(await attempts()).toEqual([1]);
   });
 
@@ -663,17 +663,17 @@ describe('7. crashes', () => {
       await transaction.call(a.database, work);
       throw new Error('Connection terminated');
     });
-    await expect(lease(a, [7])).rejects.toThrow('Connection terminated');
+    await expect(takeLease(a, [7])).rejects.toThrow('Connection terminated');
     expect(await freeLanes()).toBe(255);
-    expect(ids((await lease(a, [7]))!.rows)).toEqual(['7-k-1']);
+    expect(ids((await takeLease(a, [7]))!.rows)).toEqual(['7-k-1']);
     expect(await attempts()).toEqual([1]);
   });
 
   it('does not charge twice for a mark that lay too deep to be found', async () => {
     await post(7, 'k', 1_200);
-    await lease(a, [7], 1_200);
+    await takeLease(a, [7], 1_200);
     await leasesRunOut();
-    const { rows } = (await lease(b, [7], 1_200))!;
+    const { rows } = (await takeLease(b, [7], 1_200))!;
     expect(new Set(rows.map(({ attempt }) => attempt))).toEqual(new Set([1]));
   });
 });
@@ -682,19 +682,19 @@ describe('lanes that are held each for itself', () => {
   it('are claimed together, each by its own token', async () => {
     for (const lane of [7, 8, 9]) await post(lane, `k${lane}`, 3);
     const [one, two, three] = [
-      (await lease(a, [7], 1))!,
-      (await lease(a, [8], 1))!,
-      (await lease(a, [9], 1))!,
+      (await takeLease(a, [7], 1))!,
+      (await takeLease(a, [8], 1))!,
+      (await takeLease(a, [9], 1))!,
     ];
-    await finish(a, one.tenure, one.rows);
-    await finish(a, two.tenure, two.rows);
+    await finish(a, one.lease, one.rows);
+    await finish(a, two.lease, two.rows);
     await leasesRunOut();
-    await lease(b, [9]);
-    const held = [one, two, three].map(({ tenure }) => ({
-      lane: [...tenure.lanes][0]!,
-      token: tenure.token,
+    await takeLease(b, [9]);
+    const held = [one, two, three].map(({ lease }) => ({
+      lane: [...lease.lanes][0]!,
+      token: lease.token,
     }));
-    expect(positions(await a.queue.claimTogether(held, 1))).toEqual([2, 5]);
+    expect(positions(await a.queue.claimForLanes(held, 1))).toEqual([2, 5]);
   });
 });
 
@@ -704,13 +704,13 @@ describe('whether there may be more', () => {
     ['a lane gave all it was asked for', { 7: 4 }, 4, true],
     ['one of two lanes gave its share, however few came together', { 7: 1, 8: 4 }, 8, true],
     ['neither of two lanes gave its share', { 7: 3, 8: 3 }, 8, false],
-  ])('is told: %s', async (_, lanes, mostRows, more) => {
+  ])('is told: %s', async (_, lanes, maxRows, more) => {
     for (const [lane, count] of Object.entries(lanes)) await post(Number(lane), `k${lane}`, count);
     const hint = Object.keys(lanes).map(Number);
     for (const quick of [true, false]) {
-      const { tenure } = (await a.queue.lease({ hint, mostRows, mostLanes: hint.length, quick }))!;
-      expect(tenure.more).toBe(more);
-      await a.queue.giveBack(tenure);
+      const { lease } = (await a.queue.lease({ hint, maxRows, maxLanes: hint.length, quick }))!;
+      expect(lease.more).toBe(more);
+      await a.queue.giveBack(lease);
     }
   });
 
@@ -720,11 +720,11 @@ describe('whether there may be more', () => {
     await a.database.transaction((tx) =>
       a.queue.hold([{ key: 'held', lane: 7, forMs: undefined, reason: 'operator' }], tx),
     );
-    const { tenure, rows } = (await lease(a, [7]))!;
-    expect([positions(rows), tenure.more]).toEqual([[3], true]);
-    await finish(a, tenure, rows);
-    expect(await a.queue.claim(tenure, 8)).toEqual([]);
-    expect(tenure.more).toBe(false);
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    expect([positions(rows), lease.more]).toEqual([[3], true]);
+    await finish(a, lease, rows);
+    expect(await a.queue.claim(lease, 8)).toEqual([]);
+    expect(lease.more).toBe(false);
   });
 });
 
@@ -733,9 +733,9 @@ describe('8. no lane is forgotten', () => {
     for (let lane = 0; lane < 256; lane += 5) await post(lane, `k${lane}`, 2);
     const seen = new Set<number>();
     for (let look = 0; look < 7; look++) {
-      const { tenure } = (await lease(a, undefined, 8, 8))!;
-      for (const lane of tenure.lanes) seen.add(lane);
-      await a.queue.giveBack(tenure);
+      const { lease } = (await takeLease(a, undefined, 8, 8))!;
+      for (const lane of lease.lanes) seen.add(lane);
+      await a.queue.giveBack(lease);
     }
     expect(seen.size).toBe(52);
   });
@@ -745,46 +745,46 @@ describe('8. no lane is forgotten', () => {
     await post(2, 'l', 1);
     const seen: number[] = [];
     for (let look = 0; look < 3; look++) {
-      const { tenure } = (await lease(a, undefined, 1, 1))!;
-      seen.push(...tenure.lanes);
-      await a.queue.giveBack(tenure);
+      const { lease } = (await takeLease(a, undefined, 1, 1))!;
+      seen.push(...lease.lanes);
+      await a.queue.giveBack(lease);
     }
     expect(seen).toEqual([1, 2, 1]);
   });
 
   it('takes a lane whose lease ran out even if it is empty, so that no lease is left lying', async () => {
     await post(7, 'k', 1);
-    const { tenure, rows } = (await lease(a, [7]))!;
-    await finish(a, tenure, rows);
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    await finish(a, lease, rows);
     await leasesRunOut();
-    const found = (await lease(b, undefined))!;
-    expect([[...found.tenure.lanes], found.rows]).toEqual([[7], []]);
-    await b.queue.release(found.tenure);
+    const found = (await takeLease(b, undefined))!;
+    expect([[...found.lease.lanes], found.rows]).toEqual([[7], []]);
+    await b.queue.release(found.lease);
     expect(await freeLanes()).toBe(256);
-    expect(await lease(b, undefined)).toBeUndefined();
+    expect(await takeLease(b, undefined)).toBeUndefined();
   });
 
   it('clears marks also behind a hold that is not due', async () => {
     await post(7, 'k', 1);
-    const { tenure, rows } = (await lease(a, [7]))!;
-    await putBack(a, tenure, rows, 0);
-    await a.queue.claim(tenure, 1);
+    const { lease, rows } = (await takeLease(a, [7]))!;
+    await putBack(a, lease, rows, 0);
+    await a.queue.claim(lease, 1);
     await database.query(`UPDATE hold SET until = 'infinity', reason = 'operator'`);
     await leasesRunOut();
-    const found = (await lease(b, undefined))!;
-    await b.queue.release(found.tenure);
+    const found = (await takeLease(b, undefined))!;
+    await b.queue.release(found.lease);
     expect(await statuses()).toEqual(['held']);
     expect(await attempts()).toEqual([1]);
   });
 });
 
-function lease(
+function takeLease(
   { queue }: TestReplica,
   hint: readonly number[] | undefined,
-  mostRows = 8,
-  mostLanes = 16,
-): Promise<Leased<TestRow> | undefined> {
-  return queue.lease({ hint, mostRows, mostLanes: Math.min(mostLanes, hint?.length ?? mostLanes) });
+  maxRows = 8,
+  maxLanes = 16,
+): Promise<LeasedRows<TestRow> | undefined> {
+  return queue.lease({ hint, maxRows, maxLanes: Math.min(maxLanes, hint?.length ?? maxLanes) });
 }
 
 /** Messages of a key, named by their place. */
@@ -807,11 +807,11 @@ function finishing(rows: readonly TestRow[]): [string, unknown[]] {
 /** A batch takes effect, without a second fence. */
 async function finish(
   { database: own, queue }: TestReplica,
-  tenure: Tenure,
+  lease: Lease,
   rows: readonly TestRow[],
 ): Promise<void> {
   await own.transaction(async (tx) => {
-    await queue.fence(tenure, [...new Set(rows.map(({ lane }) => lane))], tx);
+    await queue.fence(lease, [...new Set(rows.map(({ lane }) => lane))], tx);
     await tx.execute('INSERT INTO effect SELECT unnest($1::text[])', [ids(rows)]);
     await tx.execute(...finishing(rows));
   });
@@ -820,13 +820,13 @@ async function finish(
 /** All of one key: charged, behind a hold. */
 async function putBack(
   { database: own, queue }: TestReplica,
-  tenure: Tenure,
+  lease: Lease,
   rows: readonly TestRow[],
   forMs: number,
 ): Promise<void> {
   const keys = new Map(rows.map((row) => [row.key, row]));
   await own.transaction(async (tx) => {
-    await queue.fence(tenure, [...new Set(rows.map(({ lane }) => lane))], tx);
+    await queue.fence(lease, [...new Set(rows.map(({ lane }) => lane))], tx);
     await tx.execute(`UPDATE inbox SET status = 'held', waits = 'held' WHERE position = ANY ($1)`, [
       positions(rows),
     ]);
@@ -839,14 +839,14 @@ async function putBack(
 
 async function hold(
   { database: own, queue }: TestReplica,
-  tenure: Tenure,
+  lease: Lease,
   lane: number,
   key: string,
   forMs: number | undefined,
   reason: 'retry' | 'deferred' | 'dead-letter' = 'retry',
 ): Promise<void> {
   await own.transaction(async (tx) => {
-    await queue.fence(tenure, [lane], tx);
+    await queue.fence(lease, [lane], tx);
     await queue.hold([{ key, lane, forMs, reason }], tx);
   });
 }

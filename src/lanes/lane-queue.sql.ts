@@ -1,5 +1,5 @@
-import { kept } from '../database/kept.ts';
-import { STRAIGHT_PLANS_UNFLUSHED } from '../database/straight-plans.ts';
+import { FORCE_INDEX_PLANS_ASYNC_COMMIT } from '../database/force-index-plans.ts';
+import { prepared } from '../database/prepared.ts';
 
 /**
  * The statements of a lane queue. Rows of the queue live in `table`, found by (lane, position).
@@ -23,7 +23,7 @@ export interface QueueTable {
  * For the statements below, in one transaction with them. The claim is not made durable by itself: a lost claim is a claim
  * that never was, and the token it left in memory then proves nothing. Nor is the release: a lost one is a lease that ends.
  */
-export const QUEUE_SETTINGS = STRAIGHT_PLANS_UNFLUSHED;
+export const QUEUE_SETTINGS = FORCE_INDEX_PLANS_ASYNC_COMMIT;
 
 /** No position is greater. */
 const LAST = '9223372036854775807';
@@ -33,14 +33,14 @@ const LAST = '9223372036854775807';
  * not `clock_timestamp`: a volatile time is no index condition, and every look would step over all holds that are
  * not due yet.
  */
-const MOST_DUE_HOLDS = 64;
+const MAX_DUE_HOLDS = 64;
 
 /**
  * Marks are looked for this deep in a lane and its holds: as deep as the largest claim that a setting allows. What lies
  * deeper is not charged twice when it is claimed.
  */
-const MOST_MARKED = 2_000;
-const MOST_MARKED_HOLDS = 5_000;
+const MAX_MARKED = 2_000;
+const MAX_MARKED_HOLDS = 5_000;
 
 /**
  * lane.lease — free lanes that have work (a ready row, a due hold, or a lease that ran out), in lane order from $2 on,
@@ -51,7 +51,7 @@ const MOST_MARKED_HOLDS = 5_000;
  */
 export function leaseLanes({ table }: QueueTable, which: 'all' | 'hinted'): string {
   const candidates = which === 'all' ? '$3::integer[] IS NULL' : 'lane.lane = ANY ($3::integer[])';
-  return kept(`
+  return prepared(`
     WITH free AS (
       SELECT lane.lane
       FROM lane
@@ -116,7 +116,7 @@ function unmark(table: string, which: string): string {
         SELECT queued.position, queued.status FROM ${table} AS queued
         WHERE (queued.lane, queued.position) > (mine.lane, 0) AND (queued.lane, queued.position) <= (mine.lane, ${LAST})
           AND queued.settled_at IS NULL AND queued.waits IS NULL
-        ORDER BY queued.lane, queued.position LIMIT ${MOST_MARKED}
+        ORDER BY queued.lane, queued.position LIMIT ${MAX_MARKED}
       ) AS head
       WHERE head.status = 'processing'
       UNION ALL
@@ -124,12 +124,12 @@ function unmark(table: string, which: string): string {
       FROM mine
       CROSS JOIN LATERAL (
         SELECT hold.key FROM hold WHERE hold.queue = $1 AND hold.lane = mine.lane AND hold.until >= '-infinity'
-        ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MOST_MARKED_HOLDS}
+        ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MAX_MARKED_HOLDS}
       ) AS hold
       CROSS JOIN LATERAL (
         SELECT queued.position, queued.status FROM ${table} AS queued
         WHERE queued.lane = mine.lane AND queued.key = hold.key AND queued.settled_at IS NULL AND queued.waits = 'held'
-        ORDER BY queued.lane, queued.key, queued.position LIMIT ${MOST_MARKED}
+        ORDER BY queued.lane, queued.key, queued.position LIMIT ${MAX_MARKED}
       ) AS late
       WHERE late.status = 'processing'
     ),
@@ -154,7 +154,7 @@ function unmark(table: string, which: string): string {
  * $1 queue, $2 tokens, $3 lanes, $4 most rows per lane, $5 how many ready ones of a lane are looked at, $6 most rows
  */
 export function claimRows({ table, columns }: QueueTable): string {
-  return kept(`
+  return prepared(`
     WITH mine AS MATERIALIZED (
       SELECT lane.lane FROM lane
       WHERE lane.queue = $1 AND lane.lane = ANY ($3::integer[]) AND lane.token = ANY ($2::uuid[])
@@ -184,7 +184,7 @@ export function claimRows({ table, columns }: QueueTable): string {
       CROSS JOIN LATERAL (
         SELECT hold.key FROM hold
         WHERE hold.queue = $1 AND hold.lane = mine.lane AND hold.until <= statement_timestamp()
-        ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MOST_DUE_HOLDS}
+        ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MAX_DUE_HOLDS}
       ) AS hold
       CROSS JOIN LATERAL (
         SELECT queued.ctid AS place, queued.position FROM ${table} AS queued
@@ -224,14 +224,14 @@ export function claimRows({ table, columns }: QueueTable): string {
  * $1 queue, $2 tokens, $3 lanes
  */
 export function clearHolds({ table }: QueueTable): string {
-  return kept(`
+  return prepared(`
     WITH done AS MATERIALIZED (
       SELECT due.ctid
       FROM lane
       CROSS JOIN LATERAL (
         SELECT hold.ctid, hold.lane, hold.key FROM hold
         WHERE hold.queue = $1 AND hold.lane = lane.lane AND hold.until <= statement_timestamp()
-        ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MOST_DUE_HOLDS}
+        ORDER BY hold.queue, hold.lane, hold.until LIMIT ${MAX_DUE_HOLDS}
       ) AS due
       LEFT JOIN LATERAL (
         SELECT queued.position FROM ${table} AS queued
@@ -244,12 +244,12 @@ export function clearHolds({ table }: QueueTable): string {
 }
 
 /** lane.blame — what happened in these lanes counts as a crash. $1 queue, $2 token, $3 lanes or null */
-export const BLAME_LANES = `
+export const COUNT_CRASH = `
   UPDATE lane SET crashes = LEAST(crashes + 1, 1000)
   WHERE queue = $1 AND token = $2 AND ($3::integer[] IS NULL OR lane = ANY ($3))`;
 
 /** lane.leave — gives lanes back, their crashes stay known. $1 queue, $2 token, $3 lanes or null */
-export const LEAVE_LANES = `
+export const FREE_LANES = `
   UPDATE lane SET leased_until = '-infinity', token = NULL
   WHERE queue = $1 AND token = $2 AND ($3::integer[] IS NULL OR lane = ANY ($3))`;
 

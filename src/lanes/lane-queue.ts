@@ -6,29 +6,29 @@ import { GUARDS } from './guards.ts';
 import type { HoldRequest } from './hold-request.ts';
 import { type HeldToken, LaneLeases } from './lane-leases.ts';
 import {
-  BLAME_LANES,
+  COUNT_CRASH,
   claimRows,
   clearHolds,
+  FREE_LANES,
   giveBackRows,
-  LEAVE_LANES,
   leaseLanes,
   QUEUE_SETTINGS,
   type QueueTable,
   SET_HOLDS,
   takeOver,
 } from './lane-queue.sql.ts';
-import type { Along, LaneRow, Leased, LeaseRequest } from './leased.ts';
-import { type Owed, OwedLanes } from './owed-lanes.ts';
 import {
+  type ClaimLimits,
+  claimLimits,
+  type Lease,
   LeaseLost,
   NOTHING_TO_CLAIM,
-  newTenure,
-  outlookAfter,
-  partWith,
-  type Share,
-  shareOut,
-  type Tenure,
-} from './tenure.ts';
+  newLease,
+  removeLanes,
+  statsAfter,
+} from './lease.ts';
+import type { LaneRow, LeasedRows, LeaseRequest, PiggybackLease } from './lease-request.ts';
+import { type Unreleased, UnreleasedLanes } from './unreleased-lanes.ts';
 
 /*
  * The lane queue. What holds, always (each has a test in lane-queue.spec.ts):
@@ -52,7 +52,7 @@ export const SUSPECT_AFTER = 2;
 const NEVER = 32_000;
 
 /** Claims in a row that only park; then the lanes are given a rest, so that their holder can be stopped. */
-const MOST_PARKING_CLAIMS = 25;
+const MAX_PARKING_CLAIMS = 25;
 
 interface Claimed<Row> {
   readonly rows: Row[];
@@ -79,7 +79,7 @@ export class LaneQueue<Row extends LaneRow> {
   readonly leases: LaneLeases;
   private readonly sql;
   private cursor = 0;
-  private readonly owed = new OwedLanes((owed) => this.giveBackOwed(owed));
+  private readonly unreleased = new UnreleasedLanes((owed) => this.giveBackUnreleased(owed));
 
   constructor(
     readonly name: string,
@@ -102,67 +102,67 @@ export class LaneQueue<Row extends LaneRow> {
    * Takes free lanes that have work, and their first rows. Undefined: nothing to do. All lanes get their turn: a look
    * without a hint begins where the last one ended.
    */
-  async lease(request: LeaseRequest): Promise<Leased<Row> | undefined> {
-    await this.owed.giveBackAll();
+  async lease(request: LeaseRequest): Promise<LeasedRows<Row> | undefined> {
+    await this.unreleased.giveBackAll();
     const { hint } = request;
-    if (hint && request.quick) return this.leaseQuickly(hint, request);
+    if (hint && request.quick) return this.leaseInOneRoundTrip(hint, request);
     if (hint) return this.leaseFrom(0, request);
     const from = this.cursor;
     const leased =
       (await this.leaseFrom(from, request)) ?? (from > 0 ? await this.leaseFrom(0, request) : undefined);
-    const full = leased !== undefined && leased.tenure.lanes.size === request.mostLanes;
-    this.cursor = full ? (Math.max(...leased.tenure.lanes) + 1) % this.options.lanes : 0;
+    const full = leased !== undefined && leased.lease.lanes.size === request.maxLanes;
+    this.cursor = full ? (Math.max(...leased.lease.lanes) + 1) % this.options.lanes : 0;
     return leased;
   }
 
   /** Takes one lane whose last holders died, and its first message. */
-  async leaseSuspect(): Promise<Leased<Row> | undefined> {
-    await this.owed.giveBackAll();
-    return this.leaseFrom(0, { hint: undefined, mostLanes: 1, mostRows: 1 }, true);
+  async leaseSuspect(): Promise<LeasedRows<Row> | undefined> {
+    await this.unreleased.giveBackAll();
+    return this.leaseFrom(0, { hint: undefined, maxLanes: 1, maxRows: 1 }, true);
   }
 
   /** The same for hinted lanes that surely have work, with the transaction that writes it. */
-  along(
+  piggyback(
     hint: readonly number[],
-    request: Pick<LeaseRequest, 'mostLanes' | 'mostRows' | 'mostPerLane'>,
-  ): Along<Row> {
+    request: Pick<LeaseRequest, 'maxLanes' | 'maxRows' | 'maxPerLane'>,
+  ): PiggybackLease<Row> {
     const { name } = this;
     const { leaseMs, replica } = this.options;
-    const { mostLanes } = request;
+    const { maxLanes } = request;
     const token = randomUUID();
-    const share = shareOut(request, Math.min(mostLanes, hint.length));
+    const share = claimLimits(request, Math.min(maxLanes, hint.length));
     return {
       statements: [
-        [this.sql.leaseHinted, [name, 0, hint, mostLanes, token, leaseMs, replica, 1, false]],
-        [this.sql.claim, [name, [token], hint, share.perLane, share.window, share.mostRows]],
+        [this.sql.leaseHinted, [name, 0, hint, maxLanes, token, leaseMs, replica, 1, false]],
+        [this.sql.claim, [name, [token], hint, share.perLane, share.window, share.maxRows]],
       ],
       leased: (answers) => {
         const [lanes, answer] = answers as [LaneRow[], (Row & { parked: number })[]];
         if (lanes.length === 0) return undefined;
         const claimed = claimOf(answer);
-        const outlook = outlookAfter(share, lanes.length, claimed);
-        return { tenure: newTenure(token, lanes, this.nextRenewal(), outlook), rows: claimed.rows };
+        const outlook = statsAfter(share, lanes.length, claimed);
+        return { lease: newLease(token, lanes, this.nextRenewal(), outlook), rows: claimed.rows };
       },
       failed: (error) => {
-        if (isDatabaseAway(error)) this.owed.owe(token, error);
+        if (isDatabaseAway(error)) this.unreleased.add(token, error);
       },
     };
   }
 
   /** The next rows of lanes already held; none of lanes that were lost meanwhile. */
-  async claim(tenure: Tenure, mostRows: number, mostPerLane: number = mostRows): Promise<Row[]> {
+  async claim(lease: Lease, maxRows: number, maxPerLane: number = maxRows): Promise<Row[]> {
     for (let claims = 1; ; claims++) {
-      if (performance.now() >= tenure.renewAtMs) await this.renew(tenure);
+      if (performance.now() >= lease.renewAtMs) await this.renew(lease);
       const rows = await this.database.transaction((tx) => {
         void tx.query(QUEUE_SETTINGS);
-        return this.claimFor(tx, tenure, { mostRows, mostPerLane });
+        return this.claimFor(tx, lease, { maxRows, maxPerLane });
       });
-      if (rows.length > 0 || !tenure.parking || claims === MOST_PARKING_CLAIMS) return rows;
+      if (rows.length > 0 || !lease.parking || claims === MAX_PARKING_CLAIMS) return rows;
     }
   }
 
   /** The same for lanes that were leased one after the other and are held each for itself. */
-  async claimTogether(
+  async claimForLanes(
     held: readonly { readonly lane: number; readonly token: string }[],
     perLane: number,
   ): Promise<Row[]> {
@@ -170,61 +170,61 @@ export class LaneQueue<Row extends LaneRow> {
     const lanes = held.map(({ lane }) => lane);
     const { rows } = await this.database.transaction((tx) => {
       void tx.query(QUEUE_SETTINGS);
-      return this.claimIn(tx, tokens, lanes, { perLane, window: perLane, mostRows: perLane * lanes.length });
+      return this.claimIn(tx, tokens, lanes, { perLane, window: perLane, maxRows: perLane * lanes.length });
     });
     return rows;
   }
 
   /** The first statement of every transaction that takes effect. */
-  async fence(tenure: Tenure, lanes: readonly number[], tx: Transaction): Promise<void> {
+  async fence(lease: Lease, lanes: readonly number[], tx: Transaction): Promise<void> {
     if (!GUARDS.fence) return;
-    const lost = await this.leases.fence(heldBy(tenure, lanes), tx);
+    const lost = await this.leases.fence(heldBy(lease, lanes), tx);
     if (lost.length > 0) throw new LeaseLost(lost.map(({ lane }) => lane));
   }
 
   /** While something outside takes its time. False: some are lost, whatever comes of them will not count. */
-  async renew(tenure: Tenure, lanes: readonly number[] = [...tenure.lanes]): Promise<boolean> {
-    const gone = await this.leases.renew(heldBy(tenure, lanes));
-    tenure.renewAtMs = this.nextRenewal();
+  async renew(lease: Lease, lanes: readonly number[] = [...lease.lanes]): Promise<boolean> {
+    const gone = await this.leases.renew(heldBy(lease, lanes));
+    lease.renewAtMs = this.nextRenewal();
     this.lose(
-      tenure,
+      lease,
       gone.map(({ lane }) => lane),
     );
     return gone.length === 0;
   }
 
   /** They turned out to be another's. */
-  lose({ lanes: held }: Tenure, lanes: readonly number[]): void {
+  lose({ lanes: held }: Lease, lanes: readonly number[]): void {
     const lost = lanes.filter((lane) => held.delete(lane));
     if (lost.length > 0) this.options.onLost?.(lost.length);
   }
 
   /** All that was claimed is settled. */
-  async release(tenure: Tenure, lanes: readonly number[] = [...tenure.lanes]): Promise<void> {
+  async release(lease: Lease, lanes: readonly number[] = [...lease.lanes]): Promise<void> {
     if (lanes.length === 0) return;
-    const release = this.leases.releasing(heldBy(tenure, lanes));
-    await partWith(tenure, lanes, () => this.database.together([[QUEUE_SETTINGS], release]));
+    const release = this.leases.releasing(heldBy(lease, lanes));
+    await removeLanes(lease, lanes, () => this.database.inOneRoundTrip([[QUEUE_SETTINGS], release]));
   }
 
   /** The same with the transaction that settles it: until that is committed, the lanes are still held. */
-  releaseIn(tx: Transaction, tenure: Tenure, lanes: readonly number[]): Promise<void> {
-    return this.leases.release(heldBy(tenure, lanes), tx);
+  releaseIn(tx: Transaction, lease: Lease, lanes: readonly number[]): Promise<void> {
+    return this.leases.release(heldBy(lease, lanes), tx);
   }
 
   /** What was claimed and not settled waits again, uncharged; nothing happened. */
   async giveBack(
-    tenure: Pick<Tenure, 'token' | 'lanes'>,
-    lanes: readonly number[] = [...tenure.lanes],
+    lease: Pick<Lease, 'token' | 'lanes'>,
+    lanes: readonly number[] = [...lease.lanes],
   ): Promise<void> {
     if (lanes.length === 0) return;
     // All awaited: what failed first is the reason, not what failed because of it.
     const work = (tx: Transaction) =>
       Promise.all([
         tx.query(QUEUE_SETTINGS),
-        tx.query(this.sql.giveBack, [this.name, tenure.token, NEVER, lanes]),
-        tx.execute(LEAVE_LANES, [this.name, tenure.token, lanes]),
+        tx.query(this.sql.giveBack, [this.name, lease.token, NEVER, lanes]),
+        tx.execute(FREE_LANES, [this.name, lease.token, lanes]),
       ]);
-    await partWith(tenure, lanes, () => this.database.transaction(work));
+    await removeLanes(lease, lanes, () => this.database.transaction(work));
   }
 
   /**
@@ -233,10 +233,10 @@ export class LaneQueue<Row extends LaneRow> {
    * surely nobody's fault (the disk is full), it does not count: it would go on until messages are blamed for it.
    * False: the database is away; it is done before the next lease, or the lease ends.
    */
-  async abandon(tenure: Tenure, error: unknown): Promise<boolean> {
-    if (tenure.lanes.size > 0) this.owed.owe(tenure.token, error, [...tenure.lanes]);
-    tenure.lanes.clear();
-    return this.owed.giveBackAll().then(
+  async abandon(lease: Lease, error: unknown): Promise<boolean> {
+    if (lease.lanes.size > 0) this.unreleased.add(lease.token, error, [...lease.lanes]);
+    lease.lanes.clear();
+    return this.unreleased.giveBackAll().then(
       () => true,
       () => false,
     );
@@ -257,39 +257,41 @@ export class LaneQueue<Row extends LaneRow> {
     first: number,
     request: LeaseRequest,
     suspects: boolean | null = this.options.suspectsApart ? false : null,
-  ): Promise<Leased<Row> | undefined> {
+  ): Promise<LeasedRows<Row> | undefined> {
     const token = randomUUID();
     const lease = (tx: Transaction) => this.leaseIn(tx, token, first, request, suspects);
-    const leased = await this.owed.orOwe(token, () => this.database.transaction(lease));
+    const leased = await this.unreleased.addOnFailure(token, () => this.database.transaction(lease));
     if (leased && leased.takenOver > 0) this.options.onTakenOver?.(leased.takenOver);
-    return this.pastParked(leased, request);
+    return this.claimPastParked(leased, request);
   }
 
   /**
    * Lease, claim and COMMIT in one round trip: what was just posted is on its way two round trips earlier. A hold that
    * has nothing left behind it is cleared away by the next look at the lane.
    */
-  private async leaseQuickly(
+  private async leaseInOneRoundTrip(
     hint: readonly number[],
     request: LeaseRequest,
-  ): Promise<Leased<Row> | undefined> {
-    const along = this.along(hint, request);
-    const answers = await this.database.together([[QUEUE_SETTINGS], ...along.statements]).catch((error) => {
-      along.failed(error);
-      throw error;
-    });
-    return this.pastParked(along.leased(answers.slice(1)), request);
+  ): Promise<LeasedRows<Row> | undefined> {
+    const piggyback = this.piggyback(hint, request);
+    const answers = await this.database
+      .inOneRoundTrip([[QUEUE_SETTINGS], ...piggyback.statements])
+      .catch((error) => {
+        piggyback.failed(error);
+        throw error;
+      });
+    return this.claimPastParked(piggyback.leased(answers.slice(1)), request);
   }
 
   /** Claims on where there was nothing but rows to park. */
-  private async pastParked(
-    leased: Leased<Row> | undefined,
-    { mostRows, mostPerLane }: LeaseRequest,
-  ): Promise<Leased<Row> | undefined> {
-    if (!leased || leased.rows.length > 0 || !leased.tenure.parking) return leased;
-    const { tenure } = leased;
-    const claim = () => this.claim(tenure, mostRows, mostPerLane);
-    return { tenure, rows: await this.owed.orOwe(tenure.token, claim) };
+  private async claimPastParked(
+    leased: LeasedRows<Row> | undefined,
+    { maxRows, maxPerLane }: LeaseRequest,
+  ): Promise<LeasedRows<Row> | undefined> {
+    if (!leased || leased.rows.length > 0 || !leased.lease.parking) return leased;
+    const { lease } = leased;
+    const claim = () => this.claim(lease, maxRows, maxPerLane);
+    return { lease, rows: await this.unreleased.addOnFailure(lease.token, claim) };
   }
 
   private async leaseIn(
@@ -298,7 +300,7 @@ export class LaneQueue<Row extends LaneRow> {
     first: number,
     request: LeaseRequest,
     suspects: boolean | null,
-  ): Promise<(Leased<Row> & { readonly takenOver: number }) | undefined> {
+  ): Promise<(LeasedRows<Row> & { readonly takenOver: number }) | undefined> {
     void tx.query(QUEUE_SETTINGS);
     const { leaseMs, replica } = this.options;
     const sql = request.hint ? this.sql.leaseHinted : this.sql.lease;
@@ -306,7 +308,7 @@ export class LaneQueue<Row extends LaneRow> {
       this.name,
       first,
       request.hint ?? null,
-      request.mostLanes,
+      request.maxLanes,
       token,
       leaseMs,
       replica,
@@ -319,29 +321,29 @@ export class LaneQueue<Row extends LaneRow> {
       : [];
     const suspect = lanes.find(({ crashes }) => crashes >= SUSPECT_AFTER);
     const left = lanes.filter((one) => suspect && one !== suspect).map(({ lane }) => lane);
-    if (left.length > 0) void tx.query(LEAVE_LANES, [this.name, token, left]);
-    const tenure = newTenure(token, suspect ? [suspect] : lanes, this.nextRenewal(), {
-      careful: suspect !== undefined,
+    if (left.length > 0) void tx.query(FREE_LANES, [this.name, token, left]);
+    const lease = newLease(token, suspect ? [suspect] : lanes, this.nextRenewal(), {
+      oneAtATime: suspect !== undefined,
       suspectsUpTo: Math.max(0, ...marked.map(({ position }) => position)),
     });
-    return { tenure, rows: await this.claimFor(tx, tenure, request), takenOver: marked.length };
+    return { lease, rows: await this.claimFor(tx, lease, request), takenOver: marked.length };
   }
 
   private async claimFor(
     tx: Transaction,
-    tenure: Tenure,
-    { mostRows, mostPerLane }: Pick<LeaseRequest, 'mostRows' | 'mostPerLane'>,
+    lease: Lease,
+    { maxRows, maxPerLane }: Pick<LeaseRequest, 'maxRows' | 'maxPerLane'>,
   ): Promise<Row[]> {
-    const lanes = [...tenure.lanes];
+    const lanes = [...lease.lanes];
     // All of them were lost meanwhile.
     if (lanes.length === 0) {
-      Object.assign(tenure, NOTHING_TO_CLAIM);
+      Object.assign(lease, NOTHING_TO_CLAIM);
       return [];
     }
-    const wanted = { mostRows: tenure.careful ? 1 : mostRows, mostPerLane };
-    const share = shareOut(wanted, lanes.length, tenure);
-    const claimed = await this.claimIn(tx, [tenure.token], lanes, share);
-    Object.assign(tenure, outlookAfter(share, lanes.length, claimed));
+    const wanted = { maxRows: lease.oneAtATime ? 1 : maxRows, maxPerLane };
+    const share = claimLimits(wanted, lanes.length, lease);
+    const claimed = await this.claimIn(tx, [lease.token], lanes, share);
+    Object.assign(lease, statsAfter(share, lanes.length, claimed));
     return claimed.rows;
   }
 
@@ -349,10 +351,10 @@ export class LaneQueue<Row extends LaneRow> {
     tx: Transaction,
     tokens: readonly string[],
     lanes: readonly number[],
-    { perLane, window, mostRows }: Share,
+    { perLane, window, maxRows }: ClaimLimits,
   ): Promise<Claimed<Row>> {
     if (lanes.length === 0) return { rows: [], parked: 0 };
-    const values = [this.name, tokens, lanes, perLane, window, mostRows];
+    const values = [this.name, tokens, lanes, perLane, window, maxRows];
     const [answer] = await Promise.all([
       tx.query<Row & { parked: number }>(this.sql.claim, values),
       tx.execute(this.sql.clear, [this.name, tokens, lanes]),
@@ -360,15 +362,15 @@ export class LaneQueue<Row extends LaneRow> {
     return claimOf(answer);
   }
 
-  private async giveBackOwed({ token, lanes, blamed }: Owed): Promise<void> {
+  private async giveBackUnreleased({ token, lanes, countsAsCrash: blamed }: Unreleased): Promise<void> {
     const values = [this.name, token, lanes ?? null];
     const chargedFrom = blamed ? SUSPECT_AFTER + 1 : NEVER;
     await this.database.transaction(async (tx) => {
       await Promise.all([
         tx.query(QUEUE_SETTINGS),
-        blamed ? tx.execute(BLAME_LANES, values) : undefined,
+        blamed ? tx.execute(COUNT_CRASH, values) : undefined,
         tx.query(this.sql.giveBack, [this.name, token, chargedFrom, lanes ?? null]),
-        tx.execute(LEAVE_LANES, values),
+        tx.execute(FREE_LANES, values),
       ]);
     });
   }
@@ -384,6 +386,6 @@ function claimOf<Row extends LaneRow>(answer: (Row & { parked: number })[]): Cla
   return { rows: rows.sort((a, b) => a.position - b.position), parked: answer[0]!.parked };
 }
 
-function heldBy({ token }: Pick<Tenure, 'token'>, lanes: readonly number[]): HeldToken[] {
+function heldBy({ token }: Pick<Lease, 'token'>, lanes: readonly number[]): HeldToken[] {
   return lanes.map((lane) => ({ lane, token }));
 }

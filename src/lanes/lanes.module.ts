@@ -1,7 +1,7 @@
 import { Global, Module } from '@nestjs/common';
 import { LaneMetrics } from './lane-metrics.ts';
 import { Notifications } from './notifications.ts';
-import { Piggyback } from './offers.ts';
+import { Piggyback } from './piggyback.ts';
 import { Wakeups } from './wakeups.ts';
 
 @Global()

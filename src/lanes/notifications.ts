@@ -45,7 +45,7 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
   ) {
     this.enabled = settings.databasePooler === 'none';
     this.listening = loops.create('notifications', RECONNECT_MS, (signal) => this.pass(signal));
-    if (this.enabled) wakeups.onWrittenHere((queue, lanes) => this.tell(queue, lanes));
+    if (this.enabled) wakeups.onLocalWrite((queue, lanes) => this.queueNotify(queue, lanes));
   }
 
   onApplicationBootstrap(): void {
@@ -62,7 +62,7 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
   }
 
   /** What is written within the throttle is told together. */
-  private tell(queue: string, lanes: ReadonlySet<number>): void {
+  private queueNotify(queue: string, lanes: ReadonlySet<number>): void {
     const known = this.written.get(queue) ?? new Set();
     for (const lane of lanes) known.add(lane);
     this.written.set(queue, known);
@@ -91,7 +91,7 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     const drop = () => this.drop(client);
     client.on('error', drop);
     client.on('end', drop);
-    client.on('notification', ({ payload }) => this.hear(payload));
+    client.on('notification', ({ payload }) => this.receive(payload));
     // A server that goes silent now would be waited for by whoever stops this replica.
     signal.addEventListener('abort', drop, { once: true });
     try {
@@ -117,10 +117,10 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     void closeClient(client);
   }
 
-  private hear(payload: string | undefined): void {
-    const told = toldIn(payload);
+  private receive(payload: string | undefined): void {
+    const told = parsePayload(payload);
     if (!told || told.sender === this.sender) return;
-    for (const [queue, ...lanes] of told.queues) this.wakeups.writtenElsewhere(queue, new Set(lanes));
+    for (const [queue, ...lanes] of told.queues) this.wakeups.wake(queue, new Set(lanes));
   }
 }
 
@@ -128,12 +128,12 @@ async function ask(client: pg.Client, text: string): Promise<void> {
   await client.query({ text, query_timeout: ANSWERED_WITHIN_MS } as pg.QueryConfig);
 }
 
-type Told = readonly [queue: string, ...lanes: number[]];
+type QueueLanes = readonly [queue: string, ...lanes: number[]];
 
 /** Whoever may connect to the database may send on the channel: what is not ours is not heard. */
-function toldIn(payload: string | undefined): { sender: string; queues: Told[] } | undefined {
+function parsePayload(payload: string | undefined): { sender: string; queues: QueueLanes[] } | undefined {
   try {
-    const [sender, ...queues] = JSON.parse(payload ?? '') as [string, ...Told[]];
+    const [sender, ...queues] = JSON.parse(payload ?? '') as [string, ...QueueLanes[]];
     const wellFormed = queues.every(
       ([queue, ...lanes]) => typeof queue === 'string' && lanes.every(Number.isInteger),
     );

@@ -1,13 +1,13 @@
 import { formatDuration, parseDuration } from '../config/duration.ts';
-import { longestCallMs } from '../config/longest-call.ts';
+import { maxCallMs } from '../config/max-call.ts';
 import { nearest } from '../config/nearest.ts';
 import { pointerTo } from '../http/pointer.ts';
 import { type FieldFault, Problem } from '../http/problems.ts';
 import { validated } from '../http/valid-body.ts';
-import { headerRefusal } from '../outbox/sending/listener-headers.ts';
+import { headerRefusal } from '../webhooks/listener-headers.ts';
 import { durationFrom, wholeFrom } from './definition-rules.ts';
 import { DEFAULT_TIMEOUT } from './effective-definition.ts';
-import { ListenerDefinition, LONGEST_TIMEOUT_MS, MOST_HEADERS } from './listener-definition.ts';
+import { ListenerDefinition, MAX_HEADERS, MAX_TIMEOUT_MS } from './listener-definition.ts';
 
 export type Checked =
   | { readonly kind: 'valid'; readonly definition: ListenerDefinition }
@@ -23,14 +23,14 @@ export interface Bounds {
   readonly leaseMs: number;
 }
 
-const LONGEST_TYPE = 200;
-const LONGEST_URL = 2_048;
-const SHORTEST_RETRY_MS = 1;
-const LONGEST_RETRY_MS = 30 * 86_400_000;
+const MAX_TYPE = 200;
+const MAX_URL = 2_048;
+const MIN_RETRY_MS = 1;
+const MAX_RETRY_MS = 30 * 86_400_000;
 /** A body of 100,000 unknown fields is not answered with as many faults. */
-const MOST_FAULTS = 50;
+const MAX_FAULTS = 50;
 /** More than any list or object may have. */
-const MOST_LOOKED_AT = 100;
+const MAX_LOOKED_AT = 100;
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
 const FIELDS = (
@@ -48,7 +48,7 @@ export async function checkDefinition(value: unknown, { urlRefusal, leaseMs }: B
     if (refused) faults.push({ pointer: '/url', detail: refused });
   }
   return faults.length
-    ? { kind: 'faulty', faults: faults.slice(0, MOST_FAULTS) }
+    ? { kind: 'faulty', faults: faults.slice(0, MAX_FAULTS) }
     : { kind: 'valid', definition: value as ListenerDefinition };
 }
 
@@ -80,16 +80,16 @@ function timeoutFaults(
   leaseMs: number,
 ): FieldFault[] {
   const ms = typeof timeout === 'string' ? parseDuration(timeout) : undefined;
-  const longestMs = longestCallMs(leaseMs);
-  if (ms === undefined || ms > LONGEST_TIMEOUT_MS || ms <= longestMs) return [];
+  const maxMs = maxCallMs(leaseMs);
+  if (ms === undefined || ms > MAX_TIMEOUT_MS || ms <= maxMs) return [];
   const lease = `OUTBOX_LEASE (${formatDuration(leaseMs)})`;
-  return [{ pointer: '/timeout', detail: `must be at most ${formatDuration(longestMs)} with this ${lease}` }];
+  return [{ pointer: '/timeout', detail: `must be at most ${formatDuration(maxMs)} with this ${lease}` }];
 }
 
 function elementFaults(definition: Partial<ListenerDefinition>): FieldFault[] {
   return [
     ...eachOf('types', definition.types, typeFault),
-    ...eachOf('retrySchedule', definition.retrySchedule, durationFrom(SHORTEST_RETRY_MS, LONGEST_RETRY_MS)),
+    ...eachOf('retrySchedule', definition.retrySchedule, durationFrom(MIN_RETRY_MS, MAX_RETRY_MS)),
     ...eachOf('terminalStatuses', definition.terminalStatuses, wholeFrom(300, 599)),
     ...repeated('types', definition.types),
     ...repeated('terminalStatuses', definition.terminalStatuses),
@@ -99,7 +99,7 @@ function elementFaults(definition: Partial<ListenerDefinition>): FieldFault[] {
 
 function eachOf(field: string, list: unknown, rule: (value: unknown) => string | undefined): FieldFault[] {
   if (!Array.isArray(list)) return [];
-  return list.slice(0, MOST_LOOKED_AT).flatMap((value, index) => {
+  return list.slice(0, MAX_LOOKED_AT).flatMap((value, index) => {
     const detail = rule(value);
     return detail === undefined ? [] : [{ pointer: `/${field}/${index}`, detail }];
   });
@@ -107,7 +107,7 @@ function eachOf(field: string, list: unknown, rule: (value: unknown) => string |
 
 function repeated(field: string, given: unknown): FieldFault[] {
   if (!Array.isArray(given)) return [];
-  const list = given.slice(0, MOST_LOOKED_AT);
+  const list = given.slice(0, MAX_LOOKED_AT);
   const first = new Map(list.map((value, index) => [value, index] as const).reverse());
   return list.flatMap((value, index) => {
     const before = first.get(value)!;
@@ -119,15 +119,15 @@ function repeated(field: string, given: unknown): FieldFault[] {
 
 function typeFault(value: unknown): string | undefined {
   if (typeof value !== 'string' || value === '') return 'must be a type, or a pattern with *';
-  if (value.length > LONGEST_TYPE) return `must not be longer than ${LONGEST_TYPE} characters`;
+  if (value.length > MAX_TYPE) return `must not be longer than ${MAX_TYPE} characters`;
   return CONTROL.test(value) ? 'must not hold control characters' : undefined;
 }
 
 function headerFaults(headers: unknown): FieldFault[] {
   if (!isObject(headers)) return [];
   const names = Object.keys(headers);
-  if (names.length > MOST_HEADERS)
-    return [{ pointer: '/headers', detail: `must not have more than ${MOST_HEADERS} members` }];
+  if (names.length > MAX_HEADERS)
+    return [{ pointer: '/headers', detail: `must not have more than ${MAX_HEADERS} members` }];
   const seen = new Set<string>();
   return names.flatMap((name) => {
     const value = headers[name];
@@ -141,7 +141,7 @@ function headerFaults(headers: unknown): FieldFault[] {
 }
 
 async function urlFault(url: string, urlRefusal: UrlRefusal): Promise<string | undefined> {
-  if (url.length > LONGEST_URL) return `must not be longer than ${LONGEST_URL} characters`;
+  if (url.length > MAX_URL) return `must not be longer than ${MAX_URL} characters`;
   return urlRefusal(url);
 }
 

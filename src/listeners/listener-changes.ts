@@ -2,8 +2,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.ts';
 import { type Action, AuditLog } from '../http/audit/audit-log.ts';
 import { Problem } from '../http/problems.ts';
-import { newSecret } from '../outbox/sending/signature.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
+import { newSecret } from '../webhooks/signature.ts';
 import { DEFAULT_LANES, storedDefinition } from './effective-definition.ts';
 import type { ListenerState } from './listener.ts';
 import type { ListenerDefinition } from './listener-definition.ts';
@@ -17,7 +17,7 @@ import {
 } from './listeners-store.ts';
 import { type Confidential, ConfidentialBox } from './secrets/confidential.ts';
 import { NoMasterKey } from './secrets/master-keys.ts';
-import { MOST_SECRETS, rotated, signingNow } from './secrets/signing-secrets.ts';
+import { MAX_SECRETS, rotated, signingNow } from './secrets/signing-secrets.ts';
 
 export interface Put {
   readonly row: ListenerRow;
@@ -69,10 +69,10 @@ export class ListenerChanges {
       const row = await this.find(name, tx);
       if (row.secret_from === 'file') refuseOfFile(row, 'give it another secret there');
       const [content, { now }] = [await this.open(row), await this.store.revision(tx)];
-      if (signingNow(content.secrets, now).length >= MOST_SECRETS)
+      if (signingNow(content.secrets, now).length >= MAX_SECRETS)
         throw new Problem(
           'conflict',
-          `Its secret was rotated ${MOST_SECRETS - 1} times within 24 hours; wait.`,
+          `Its secret was rotated ${MAX_SECRETS - 1} times within 24 hours; wait.`,
         );
       const secret = newSecret();
       const secrets = rotated(content.secrets, secret, now);

@@ -3,13 +3,13 @@ import { Type } from 'class-transformer';
 import { IsBoolean, IsIn, ValidateNested } from 'class-validator';
 import { Optional } from '../http/optional.ts';
 import { anObject, aText, durationFrom, listOf, Must, numberFrom, wholeFrom } from './definition-rules.ts';
-import { MOST_LISTENER_LANES } from './listener.ts';
+import { MAX_LISTENER_LANES } from './listener.ts';
 
-export const MOST_TYPES = 50;
-export const MOST_RETRIES = 50;
-export const MOST_STATUSES = 50;
-export const MOST_HEADERS = 50;
-export const LONGEST_TIMEOUT_MS = 60_000;
+export const MAX_TYPES = 50;
+export const MAX_RETRIES = 50;
+export const MAX_STATUSES = 50;
+export const MAX_HEADERS = 50;
+export const MAX_TIMEOUT_MS = 60_000;
 
 /** The schedule that Standard Webhooks recommends; 75 hours in all. */
 export const RETRY_SCHEDULE = ['5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'];
@@ -69,9 +69,9 @@ export class ListenerDefinition {
   @ApiProperty({
     type: [String],
     example: ['urn:ekp:events/*'],
-    description: `Types of messages, at most ${MOST_TYPES}; \`*\` stands for any characters.`,
+    description: `Types of messages, at most ${MAX_TYPES}; \`*\` stands for any characters.`,
   })
-  @Must(listOf(1, MOST_TYPES))
+  @Must(listOf(1, MAX_TYPES))
   types: string[];
 
   @ApiProperty({
@@ -89,13 +89,13 @@ export class ListenerDefinition {
 
   @ApiPropertyOptional({
     minimum: 1,
-    maximum: MOST_LISTENER_LANES,
+    maximum: MAX_LISTENER_LANES,
     default: 16,
     description:
       'Most deliveries in flight to it, over all replicas, and at most 100 of one replica. Cannot be changed later.',
   })
   @Optional()
-  @Must(wholeFrom(1, MOST_LISTENER_LANES))
+  @Must(wholeFrom(1, MAX_LISTENER_LANES))
   lanes?: number;
 
   @ApiPropertyOptional({
@@ -113,7 +113,7 @@ export class ListenerDefinition {
       'The wait before each further attempt (+0–20 %); after the last one a delivery is a dead letter.',
   })
   @Optional()
-  @Must(listOf(1, MOST_RETRIES))
+  @Must(listOf(1, MAX_RETRIES))
   retrySchedule?: string[];
 
   @ApiPropertyOptional({
@@ -123,7 +123,7 @@ export class ListenerDefinition {
     description: 'Answers after which a delivery is not tried again.',
   })
   @Optional()
-  @Must(listOf(0, MOST_STATUSES))
+  @Must(listOf(0, MAX_STATUSES))
   terminalStatuses?: number[];
 
   @ApiPropertyOptional({ description: 'Over all replicas.' })
@@ -180,5 +180,5 @@ function aRateLimit(value: unknown): string | undefined {
 }
 
 function aTimeout(value: unknown): string | undefined {
-  return durationFrom(1_000, LONGEST_TIMEOUT_MS)(value);
+  return durationFrom(1_000, MAX_TIMEOUT_MS)(value);
 }

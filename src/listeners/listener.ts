@@ -34,4 +34,4 @@ export interface RateLimitRule {
 export type ListenerState = 'active' | 'paused' | 'disabled';
 
 /** Lanes of one listener, and of the number space between two listeners. */
-export const MOST_LISTENER_LANES = 256;
+export const MAX_LISTENER_LANES = 256;

@@ -12,7 +12,7 @@ import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
 import { faultyFields, Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
 import { validated } from '../http/valid-body.ts';
-import { EgressGuard } from '../outbox/sending/egress-guard.ts';
+import { EgressGuard } from '../webhooks/egress-guard.ts';
 import { checkDefinition } from './check-definition.ts';
 import { ListenerChanges } from './listener-changes.ts';
 import { ListenerDefinition } from './listener-definition.ts';

@@ -1,8 +1,8 @@
 import { Global, Inject, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { Database } from '../database/database.ts';
-import { EgressGuard } from '../outbox/sending/egress-guard.ts';
-import { WebhookSender } from '../outbox/sending/webhook-sender.ts';
+import { EgressGuard } from '../webhooks/egress-guard.ts';
+import { WebhookSender } from '../webhooks/webhook-sender.ts';
 import { ListenersFile } from './file/listeners-file.ts';
 import { ListenerChanges } from './listener-changes.ts';
 import { ListenerMetrics } from './listener-metrics.ts';

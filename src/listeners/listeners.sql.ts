@@ -1,4 +1,4 @@
-import { kept } from '../database/kept.ts';
+import { prepared } from '../database/prepared.ts';
 import { withinBytes } from '../http/page-bytes.ts';
 
 /** Any constant of ours: one writer of listeners at a time, so that their revisions grow in the order of the commits. */
@@ -8,10 +8,10 @@ const WRITER_LOCK = '5107205318272';
 export const TAKE_TURN = `SELECT pg_advisory_xact_lock(${WRITER_LOCK})`;
 
 /** listener.revision — has anything changed? */
-export const REVISION = kept(`SELECT COALESCE(max(revision), 0) AS revision, now() AS now FROM listener`);
+export const REVISION = prepared(`SELECT COALESCE(max(revision), 0) AS revision, now() AS now FROM listener`);
 
 /** listener.current — fails by a division by zero if something has changed since. $1 revision */
-export const STILL_CURRENT = kept(
+export const STILL_CURRENT = prepared(
   `SELECT 1 / (COALESCE(max(revision), 0) <= $1::bigint)::integer FROM listener`,
 );
 

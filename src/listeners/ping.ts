@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import type { Answer } from '../outbox/sending/answer.ts';
-import { EgressGuard } from '../outbox/sending/egress-guard.ts';
-import { type WebhookRequest, webhookRequest } from '../outbox/sending/webhook-request.ts';
-import { WebhookSender } from '../outbox/sending/webhook-sender.ts';
+import type { Answer } from '../webhooks/answer.ts';
+import { EgressGuard } from '../webhooks/egress-guard.ts';
+import { type WebhookRequest, webhookRequest } from '../webhooks/webhook-request.ts';
+import { WebhookSender } from '../webhooks/webhook-sender.ts';
 import type { Listener } from './listener.ts';
 
 export interface PingOutcome {

@@ -35,7 +35,7 @@ export function likeOf(pattern: string): string {
 }
 
 /** Producers choose types: the answers kept are bounded. */
-const MOST_ANSWERS = 10_000;
+const MAX_ANSWERS = 10_000;
 
 /** Who wants a type: computed once per type, then looked up. */
 export class TypeIndex<T extends { readonly types: readonly string[] }> {
@@ -59,7 +59,7 @@ export class TypeIndex<T extends { readonly types: readonly string[] }> {
     const wanting = new Set(this.exact.get(type));
     for (const { fits, owner } of this.patterns) if (fits(type)) wanting.add(owner);
     const answer = this.owners.filter((owner) => wanting.has(owner));
-    if (this.answers.size >= MOST_ANSWERS) this.answers.clear();
+    if (this.answers.size >= MAX_ANSWERS) this.answers.clear();
     this.answers.set(type, answer);
     return answer;
   }

@@ -19,12 +19,12 @@ import { timeOf } from '../http/time.ts';
 import { validBody } from '../http/valid-body.ts';
 import { ListenersStore } from '../listeners/listeners-store.ts';
 import { listDeliveries } from './deliveries.sql.ts';
-import { type DeliveryRow, deliveryView } from './delivery-view.ts';
+import { type DeliveryRow, deliveryView } from './fan-out/delivery-view.ts';
 import { type ReplayProgress, ReplayStore } from './replay/replay-store.ts';
 import { Replays } from './replay/replays.ts';
 
 const STATUSES = ['pending', 'processing', 'held', 'finished', 'dead', 'discarded'];
-const MOST_LISTED = 1_000;
+const MAX_LISTED = 1_000;
 
 export class StartReplay {
   @ApiProperty({ format: 'date-time', description: 'Deliveries owed at or after this time.' })
@@ -39,14 +39,14 @@ export class StartReplay {
   @ApiPropertyOptional()
   @Optional()
   @ArrayNotEmpty()
-  @ArrayMaxSize(MOST_LISTED)
+  @ArrayMaxSize(MAX_LISTED)
   @IsString({ each: true })
   types?: string[];
 
   @ApiPropertyOptional()
   @Optional()
   @ArrayNotEmpty()
-  @ArrayMaxSize(MOST_LISTED)
+  @ArrayMaxSize(MAX_LISTED)
   @IsString({ each: true })
   keys?: string[];
 

@@ -1,17 +1,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { NOBODY_LOOKS } from '../../test/support/nobody-looks.ts';
+import { POLLING_OFF } from '../../test/support/polling-off.ts';
 import type { Receiver } from '../../test/support/receiver.ts';
 import { Stage } from '../../test/support/stage.ts';
 import { until } from '../../test/support/until.ts';
-import type { LeaseRequest } from '../lanes/leased.ts';
+import type { LeaseRequest } from '../lanes/lease-request.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
-import { OutboxQueue } from './outbox-queue.ts';
-import { RunSizes } from './run-sizes.ts';
+import { OutboxQueue } from './claim/outbox-queue.ts';
+import { RunSizes } from './claim/run-sizes.ts';
 
 let stage: Stage;
 
 beforeAll(async () => {
-  stage = await Stage.open(NOBODY_LOOKS);
+  stage = await Stage.open(POLLING_OFF);
 });
 afterEach(() => stage.clear());
 afterAll(() => stage.close());
@@ -70,13 +70,13 @@ describe('lanes that were written to', () => {
       sizes.next(growing!, 128, 1);
     });
     const lanes = await owe(...names);
-    stage.replica.app.nest.get(Wakeups).writtenElsewhere('outbox', new Set(lanes));
+    stage.replica.app.nest.get(Wakeups).wake('outbox', new Set(lanes));
     await until(() => receivers.every(({ received }) => received.length === 1));
-    const asked = requests.map(({ hint, mostLanes, mostRows }) => ({ hint, mostLanes, mostRows }));
+    const asked = requests.map(({ hint, maxLanes, maxRows }) => ({ hint, maxLanes, maxRows }));
     expect(asked.slice(0, 3)).toEqual([
-      { hint: [lanes[0]], mostLanes: 1, mostRows: 32 },
-      { hint: [lanes[1]], mostLanes: 1, mostRows: 128 },
-      { hint: [lanes[2]], mostLanes: 1, mostRows: 160 },
+      { hint: [lanes[0]], maxLanes: 1, maxRows: 32 },
+      { hint: [lanes[1]], maxLanes: 1, maxRows: 128 },
+      { hint: [lanes[2]], maxLanes: 1, maxRows: 160 },
     ]);
     expect(failures()).toEqual([]);
   });
@@ -89,7 +89,7 @@ describe('lanes that were written to', () => {
     watchLeases((_, nth) => {
       if (nth === 1) throw new Error('planted');
     });
-    stage.replica.app.nest.get(Wakeups).writtenElsewhere('outbox', new Set(await owe(...names)));
+    stage.replica.app.nest.get(Wakeups).wake('outbox', new Set(await owe(...names)));
     await until(() => receivers.every(({ received }) => received.length === 1));
     expect(failures()).toHaveLength(1);
   });

@@ -8,29 +8,29 @@ import type { Loop, Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import type { HoldRequest } from '../lanes/hold-request.ts';
-import type { Along, Leased } from '../lanes/leased.ts';
-import { Offers, Piggyback } from '../lanes/offers.ts';
+import type { LeasedRows, PiggybackLease } from '../lanes/lease-request.ts';
+import { Piggyback, PiggybackLeases } from '../lanes/piggyback.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { Listeners } from '../listeners/listeners.ts';
-import { Admission } from './admission.ts';
-import { byLane, type ClaimedDelivery } from './claimed-delivery.ts';
-import { listenerOfLane } from './delivery-lane.ts';
-import { Draining } from './draining.ts';
-import { fairShare } from './fair-share.ts';
-import { Gates } from './gates.ts';
-import { heldLane } from './held-lane.ts';
-import { HeldLanes } from './held-lanes.ts';
-import { LaneRuns } from './lane-runs.ts';
-import { OutboxQueue } from './outbox-queue.ts';
+import { Admission } from './admit/admission.ts';
+import { Draining } from './admit/draining.ts';
+import { Gates } from './admit/gates.ts';
+import { Probes } from './admit/probes.ts';
+import { byLane, type ClaimedDelivery } from './claim/claimed-delivery.ts';
+import { fairShare } from './claim/fair-share.ts';
+import { heldLane } from './claim/held-lane.ts';
+import { HeldLanes } from './claim/held-lanes.ts';
+import { OutboxQueue } from './claim/outbox-queue.ts';
+import { RunSizes } from './claim/run-sizes.ts';
+import { listenerOfLane } from './fan-out/delivery-lane.ts';
 import { OutboxStore } from './outbox-store.ts';
-import { Probes } from './probes.ts';
-import { RunSizes } from './run-sizes.ts';
-import { Settling } from './settling.ts';
+import { LaneRuns } from './send/lane-runs.ts';
+import { ResultWriter } from './settle/result-writer.ts';
 
 /** Between two looks everywhere, however soon something is due. */
-const SHORTEST_REST_MS = 20;
+const MIN_REST_MS = 20;
 /** Lanes of one commit; a batch that writes to many has better things to do before it is committed. */
-const MOST_ALONG = 8;
+const MAX_ALONG = 8;
 
 /**
  * D5: sends what is owed, independently of the inbox. Every lane is a run of its own, so that a listener that hangs
@@ -45,9 +45,9 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   private readonly released = new Set<number>();
   /** Lanes there was no room for. */
   private readonly postponed = new Set<number>();
-  private readonly offers = new Offers<ClaimedDelivery>();
+  private readonly offers = new PiggybackLeases<ClaimedDelivery>();
   private readonly timers = new Set<NodeJS.Timeout>();
-  private lookAtMs = 0;
+  private scanAtMs = 0;
   /** Where the last look ended, if it did not see everything. */
   private cursor = -1;
 
@@ -63,17 +63,17 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     private readonly listeners: Listeners,
     private readonly draining: Draining,
     private readonly sizes: RunSizes,
-    settling: Settling,
+    settling: ResultWriter,
     piggyback: Piggyback,
     wakeups: Wakeups,
     loops: Loops,
   ) {
     this.loop = loops.create('outbox', settings.outboxPoll, () => this.pass());
-    runs.onReleased = ({ lane }) => this.lookAgainAt([lane, ...this.takeAll(this.postponed)]);
+    runs.onReleased = ({ lane }) => this.pollLanes([lane, ...this.takeAll(this.postponed)]);
     settling.onHolds = (holds) => this.remember(holds);
     piggyback.serve('outbox', (written) => this.offer(written));
     wakeups.on('outbox', (written) => this.wake(written));
-    listeners.onChange(() => this.lookEverywhereSoon());
+    listeners.onChange(() => this.scanAllSoon());
   }
 
   onApplicationBootstrap(): void {
@@ -87,7 +87,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     this.draining.begin();
     for (const timer of this.timers) clearTimeout(timer);
     await this.loop.stop();
-    await this.offers.allOver();
+    await this.offers.allSettled();
     await this.runs.allEnded();
     await this.lanes.stop();
     this.draining.done();
@@ -100,16 +100,16 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
       any = true;
     }
     if (any) this.loop.wake();
-    else this.lookEverywhereSoon();
+    else this.scanAllSoon();
   }
 
-  private lookAgainAt(lanes: readonly number[]): void {
+  private pollLanes(lanes: readonly number[]): void {
     for (const lane of lanes) this.released.add(lane);
     this.loop.wake();
   }
 
-  private lookEverywhereSoon(): void {
-    this.lookAtMs = 0;
+  private scanAllSoon(): void {
+    this.scanAtMs = 0;
     this.loop.wake();
   }
 
@@ -127,25 +127,25 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
 
   /** Takes lanes that have something to send and sets them going; never waits for a receiver. */
   private async pass(): Promise<Next> {
-    const everywhere = performance.now() >= this.lookAtMs;
+    const everywhere = performance.now() >= this.scanAtMs;
     if (everywhere) {
-      this.lookAtMs = performance.now() + this.settings.outboxPoll;
+      this.scanAtMs = performance.now() + this.settings.outboxPoll;
       await this.gates.refresh();
     }
     // A lane that is released wakes us.
     if (this.room() <= 0) return 'idle';
-    if (everywhere) await this.lookEverywhere(this.room());
+    if (everywhere) await this.scanAll(this.room());
     else if (this.hinted.size > 0) await this.take(this.takeAll(this.hinted), true);
     else await this.take(this.takeAll(this.released), false);
     if (this.hinted.size + this.released.size > 0) return 'again';
-    return { afterMs: Math.max(1, this.lookAtMs - performance.now()) };
+    return { afterMs: Math.max(1, this.scanAtMs - performance.now()) };
   }
 
-  private async lookEverywhere(room: number): Promise<void> {
-    const { ready, due, nextHoldMs } = await this.store.busyLanes(this.closed(), this.cursor, room);
+  private async scanAll(room: number): Promise<void> {
+    const { ready, due, nextHoldMs } = await this.store.busyLanes(this.closedListeners(), this.cursor, room);
     const complete = ready.length < room;
     this.cursor = complete ? -1 : ready.at(-1)!;
-    this.lookAgainIn(complete ? Math.min(nextHoldMs, this.gates.nextMs()) : 0);
+    this.scanAgainIn(complete ? Math.min(nextHoldMs, this.gates.nextMs()) : 0);
     await this.take([...new Set([...due, ...ready])], false);
     await this.probes.start(this.room());
   }
@@ -155,12 +155,12 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     return this.settings.outboxLanes - this.lanes.size;
   }
 
-  private lookAgainIn(ms: number): void {
-    this.lookAtMs = Math.min(this.lookAtMs, performance.now() + Math.max(ms, SHORTEST_REST_MS));
+  private scanAgainIn(ms: number): void {
+    this.scanAtMs = Math.min(this.scanAtMs, performance.now() + Math.max(ms, MIN_REST_MS));
   }
 
   /** Whom nothing is sent to now, however much is owed. */
-  private closed(): number[] {
+  private closedListeners(): number[] {
     const inactive = this.listeners.all().filter(({ state }) => state !== 'active');
     const numbers = inactive.map(({ number }) => number);
     return [...new Set([...numbers, ...this.listeners.deleted(), ...this.gates.closed()])];
@@ -182,8 +182,8 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     for (const lane of left) this.postponed.add(lane);
     const untried = new Set(chosen);
     try {
-      for (const [mostRows, lanes] of this.byMostRows(chosen)) {
-        await this.lease(lanes, mostRows, quick);
+      for (const [maxRows, lanes] of this.byMostRows(chosen)) {
+        await this.lease(lanes, maxRows, quick);
         for (const lane of lanes) untried.delete(lane);
       }
     } catch (error) {
@@ -201,7 +201,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   }
 
   /** With a rate for each key only the first of a key is sent, so more would be claimed for nothing. */
-  private mostRowsOf(lane: number): number {
+  private maxRowsOf(lane: number): number {
     const listener = this.listeners.byNumber(listenerOfLane(lane));
     return listener?.rateLimit?.perKey ? 1 : this.sizes.first(listenerOfLane(lane));
   }
@@ -209,44 +209,44 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   private byMostRows(lanes: readonly number[]): Map<number, number[]> {
     const groups = new Map<number, number[]>();
     for (const lane of lanes) {
-      const mostRows = this.mostRowsOf(lane);
-      const group = groups.get(mostRows);
+      const maxRows = this.maxRowsOf(lane);
+      const group = groups.get(maxRows);
       if (group) group.push(lane);
-      else groups.set(mostRows, [lane]);
+      else groups.set(maxRows, [lane]);
     }
     return groups;
   }
 
-  private async lease(lanes: readonly number[], mostPerLane: number, quick: boolean): Promise<void> {
+  private async lease(lanes: readonly number[], maxPerLane: number, quick: boolean): Promise<void> {
     const askedAtMs = performance.now();
-    const wanted = wantedOf(lanes, mostPerLane);
+    const wanted = wantedOf(lanes, maxPerLane);
     const leased = await this.queue.lanes.lease({ hint: lanes, quick, ...wanted });
     if (!leased) return;
-    this.start(leased, mostPerLane, askedAtMs);
+    this.start(leased, maxPerLane, askedAtMs);
     // One that crashed before is taken alone; the others are still to be had.
-    const { careful, lanes: taken } = leased.tenure;
+    const { oneAtATime: careful, lanes: taken } = leased.lease;
     if (careful) for (const lane of lanes) if (!taken.has(lane)) this.released.add(lane);
   }
 
   /** What is fanned out to few lanes is leased and claimed with that very commit, if there is room for it. */
-  private offer(written: ReadonlySet<number>): Along<ClaimedDelivery> | undefined {
-    if (written.size > MOST_ALONG || !this.loop.isRunning || this.draining.stopping.aborted) return undefined;
+  private offer(written: ReadonlySet<number>): PiggybackLease<ClaimedDelivery> | undefined {
+    if (written.size > MAX_ALONG || !this.loop.isRunning || this.draining.stopping.aborted) return undefined;
     const lanes = [...written].filter((lane) => this.isWanted(lane));
     if (lanes.length === 0 || lanes.length > this.room()) return undefined;
-    const mostPerLane = Math.min(...lanes.map((lane) => this.mostRowsOf(lane)));
-    const along = this.queue.lanes.along(lanes, wantedOf(lanes, mostPerLane));
+    const maxPerLane = Math.min(...lanes.map((lane) => this.maxRowsOf(lane)));
+    const piggyback = this.queue.lanes.piggyback(lanes, wantedOf(lanes, maxPerLane));
     const askedAtMs = performance.now();
-    return this.offers.make(along, (leased) => this.start(leased, mostPerLane, askedAtMs));
+    return this.offers.track(piggyback, (leased) => this.start(leased, maxPerLane, askedAtMs));
   }
 
-  private start({ tenure, rows }: Leased<ClaimedDelivery>, mostPerLane: number, askedAtMs: number): void {
+  private start({ lease, rows }: LeasedRows<ClaimedDelivery>, maxPerLane: number, askedAtMs: number): void {
     const claimed = byLane(rows);
-    for (const lane of tenure.lanes) {
+    for (const lane of lease.lanes) {
       const held = heldLane({
         lane,
-        token: tenure.token,
+        token: lease.token,
         listener: listenerOfLane(lane),
-        mostRows: tenure.careful ? 1 : mostPerLane,
+        maxRows: lease.oneAtATime ? 1 : maxPerLane,
         untilMs: askedAtMs + this.settings.outboxSlice,
         probe: undefined,
         safeUntilMs: askedAtMs + this.settings.outboxLease,
@@ -257,6 +257,6 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   }
 }
 
-function wantedOf(lanes: readonly number[], mostPerLane: number) {
-  return { mostLanes: lanes.length, mostRows: lanes.length * mostPerLane, mostPerLane };
+function wantedOf(lanes: readonly number[], maxPerLane: number) {
+  return { maxLanes: lanes.length, maxRows: lanes.length * maxPerLane, maxPerLane };
 }

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
-import { inVain } from '../../test/support/in-vain.ts';
-import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
+import { rowsFiltered } from '../../test/support/rows-filtered.ts';
+import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import { BURY, BUSY_LANES, BUSY_LANES_OF, DELIVERED, PUT_BACK_DELIVERIES, UNTOUCHED } from './outbox.sql.ts';
 
 let database: TestDatabase;
@@ -32,7 +32,7 @@ async function explained(
   values: unknown[],
 ): Promise<{ blocks: number; ways: string[]; rows: number }> {
   await client.query('BEGIN');
-  await client.query(STRAIGHT_PLANS);
+  await client.query(FORCE_INDEX_PLANS);
   const { rows } = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${sql}`, values);
   await client.query('ROLLBACK');
   const plan: Plan & { 'Actual Rows': number } = rows[0]['QUERY PLAN'][0].Plan;
@@ -145,6 +145,9 @@ describe('what is done to named rows', () => {
       `UPDATE outbox SET status = 'processing', attempt = 1 WHERE status = 'pending' RETURNING position`,
     );
     const positions = marked.map(({ position }) => Number(position));
-    expect(await inVain(client, STRAIGHT_PLANS, sql, values(positions))).toEqual({ lookedAt: 0, left: 0 });
+    expect(await rowsFiltered(client, FORCE_INDEX_PLANS, sql, values(positions))).toEqual({
+      lookedAt: 0,
+      left: 0,
+    });
   });
 });

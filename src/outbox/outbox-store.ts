@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { AWAIT_STANDBYS } from '../database/await-standbys.ts';
 import { Database } from '../database/database.ts';
-import { STRAIGHT_PLANS } from '../database/straight-plans.ts';
+import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
-import type { ClaimedDelivery, MessageContent } from './claimed-delivery.ts';
+import type { ClaimedDelivery, MessageContent } from './claim/claimed-delivery.ts';
 import {
   BURY,
   BUSY_LANES,
@@ -66,7 +66,7 @@ export class OutboxStore {
   }
 
   async plan(tx: Transaction): Promise<void> {
-    await tx.query(STRAIGHT_PLANS);
+    await tx.query(FORCE_INDEX_PLANS);
   }
 
   /** What the rows that this transaction settles will carry. */
@@ -81,8 +81,8 @@ export class OutboxStore {
     stamps: readonly number[],
   ): Promise<{ position: number; stamp: number }[]> {
     const positions = deliveries.map(({ position }) => position);
-    const [, rows] = await this.database.together([
-      [STRAIGHT_PLANS],
+    const [, rows] = await this.database.inOneRoundTrip([
+      [FORCE_INDEX_PLANS],
       [STAMPED, [positions, stamps]],
       [AWAIT_STANDBYS],
     ]);

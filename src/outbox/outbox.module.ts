@@ -1,24 +1,24 @@
 import { Module } from '@nestjs/common';
-import { Admission } from './admission.ts';
-import { Claims } from './claims.ts';
-import { Conclusions } from './conclusions.ts';
-import { Courier } from './courier.ts';
+import { Admission } from './admit/admission.ts';
+import { Draining } from './admit/draining.ts';
+import { Gates } from './admit/gates.ts';
+import { Probes } from './admit/probes.ts';
+import { RateLimits } from './admit/rate-limits.ts';
+import { ClaimQueue } from './claim/claim-queue.ts';
+import { HeldLanes } from './claim/held-lanes.ts';
+import { OutboxQueue } from './claim/outbox-queue.ts';
+import { RunSizes } from './claim/run-sizes.ts';
 import { DeliveriesController } from './deliveries.controller.ts';
-import { DeliveryMetrics } from './delivery-metrics.ts';
-import { Draining } from './draining.ts';
-import { FanOutModule } from './fan-out.module.ts';
-import { Gates } from './gates.ts';
-import { HeldLanes } from './held-lanes.ts';
-import { LaneRuns } from './lane-runs.ts';
-import { ListenerHealth } from './listener-health.ts';
+import { FanOutModule } from './fan-out/fan-out.module.ts';
+import { DeliveryMetrics } from './health/delivery-metrics.ts';
+import { ListenerHealth } from './health/listener-health.ts';
+import { ListenerPolicy } from './health/listener-policy.ts';
 import { OutboxProcessor } from './outbox-processor.ts';
-import { OutboxQueue } from './outbox-queue.ts';
-import { Probes } from './probes.ts';
-import { RateLimits } from './rate-limits.ts';
 import { ReplayStore } from './replay/replay-store.ts';
 import { Replays } from './replay/replays.ts';
-import { RunSizes } from './run-sizes.ts';
-import { Settling } from './settling.ts';
+import { DeliverySender } from './send/delivery-sender.ts';
+import { LaneRuns } from './send/lane-runs.ts';
+import { ResultWriter } from './settle/result-writer.ts';
 
 /** From the fan-out to the webhook, in the order a delivery meets them. */
 @Module({
@@ -30,13 +30,13 @@ import { Settling } from './settling.ts';
     HeldLanes,
     LaneRuns,
     RunSizes,
-    Claims,
+    ClaimQueue,
     Admission,
     Gates,
     RateLimits,
-    Courier,
-    Settling,
-    Conclusions,
+    DeliverySender,
+    ResultWriter,
+    ListenerPolicy,
     ListenerHealth,
     Probes,
     Draining,

@@ -1,6 +1,6 @@
-import { kept } from '../database/kept.ts';
-import { markedIn } from '../lanes/marked.ts';
-import { OUTCOME_UNKNOWN } from './lost-lane.ts';
+import { prepared } from '../database/prepared.ts';
+import { whereStillClaimed } from '../lanes/still-claimed.ts';
+import { OUTCOME_UNKNOWN } from './claim/lost-lane.ts';
 
 const BEYOND = (lane: string) =>
   `CASE WHEN ${lane} / 256 = ANY ($1::integer[]) THEN ${lane} / 256 * 256 + 255 ELSE ${lane} END`;
@@ -74,7 +74,7 @@ export const CONTENT = `
  * `processing`: written twice (an answer to COMMIT was lost), the second time changes nothing.
  */
 
-const MARKED = markedIn('outbox');
+const MARKED = whereStillClaimed('outbox');
 
 /*
  * What a settlement wrote carries the time of its transaction, to the microsecond: `settled_at` of what was delivered, `at` of
@@ -84,7 +84,7 @@ const MARKED = markedIn('outbox');
 const STAMP = (time: string) => `(extract(epoch FROM ${time}) * 1000000)::bigint`;
 
 /** outbox.stamp — what the rows of this transaction will carry. */
-export const OWN_STAMP = kept(`SELECT ${STAMP('now()')} AS stamp`);
+export const OWN_STAMP = prepared(`SELECT ${STAMP('now()')} AS stamp`);
 
 /** outbox.stamped — which of these deliveries carry which of these stamps. $1 positions, $2 stamps */
 export const STAMPED = `
@@ -95,7 +95,7 @@ export const STAMPED = `
   WHERE attempt.delivery = ANY ($1::bigint[]) AND ${STAMP('attempt.at')} = ANY ($2::bigint[])`;
 
 /** outbox.delivered — $1 positions, $2 attempts, $3 status codes, $4 durations, $5 excerpts (null: an empty answer) */
-export const DELIVERED = kept(`
+export const DELIVERED = prepared(`
   UPDATE outbox SET status = 'finished', waits = NULL, settled_at = now(), error = NULL,
          answered = done.status, duration_ms = done.duration, excerpt = done.excerpt
   FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::integer[], $5::text[])

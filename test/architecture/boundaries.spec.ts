@@ -84,7 +84,7 @@ const INNOCENT: [from: string, to: string][] = [
   ['src/inbox/inbox-store.ts', './inbox.sql.ts'],
   ['src/inbox/inbox.ts', '../outbox/fan-out.ts'],
   ['src/outbox/outbox.ts', '../lanes/lanes.ts'],
-  ['src/outbox/sending/webhook-sender.ts', 'undici'],
+  ['src/webhooks/webhook-sender.ts', 'undici'],
   ['src/read-models/payroll/denormalizer.ts', '../../contract/contract.ts'],
   ['src/read-models/payroll/denormalizer.spec.ts', 'supertest'],
   ['src/app.module.ts', './read-models/read-models.module.ts'],

@@ -6,7 +6,7 @@ import { PROBLEMS } from '../../src/http/problems.ts';
 import type { Failure } from '../../src/inbox/processing/decide.ts';
 import type { Stage as LaneStage } from '../../src/lanes/lane-metrics.ts';
 import type { ListenerState } from '../../src/listeners/listener.ts';
-import type { Tried } from '../../src/outbox/delivery-result.ts';
+import type { Tried } from '../../src/outbox/settle/delivery-result.ts';
 import { readQuery } from '../support/promql.ts';
 import { Stage } from '../support/stage.ts';
 import { until } from '../support/until.ts';

@@ -57,7 +57,7 @@ const GOOD: History = {
   injected: [],
   terms: {
     retriesMs: [100, 200],
-    listeners: [{ name: 'a', types: ['plain'], ordered: true, format: 'standard', mostAttempts: 3 }],
+    listeners: [{ name: 'a', types: ['plain'], ordered: true, format: 'standard', maxAttempts: 3 }],
   },
 };
 

@@ -5,14 +5,18 @@ import { dataSourceOptions } from '../../src/database/data-source-options.ts';
 import { Database } from '../../src/database/database.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import type { Transaction } from '../../src/database/transaction.ts';
+import type { ClaimedMessage } from '../../src/inbox/claimed-message.ts';
 import type { DeclaredDenormalizer } from '../../src/inbox/denormalizers/declared-denormalizer.ts';
+import {
+  ApplyFailed,
+  DenormalizerRunner,
+  type Prepared,
+} from '../../src/inbox/denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../../src/inbox/denormalizers/denormalizers.ts';
-import { ApplyFailed, Effects, type Prepared } from '../../src/inbox/denormalizers/effects.ts';
-import type { ClaimedMessage } from '../../src/inbox/processing/claimed-message.ts';
 import { decide, type Failure } from '../../src/inbox/processing/decide.ts';
 import { Preparations } from '../../src/inbox/processing/preparations.ts';
 import { ReadModelTx } from '../../src/inbox/processing/read-model-tx.ts';
-import { sift } from '../../src/inbox/processing/sift.ts';
+import { triage } from '../../src/inbox/processing/triage-rules.ts';
 import type { TestMessage } from './test-message.ts';
 
 const SETTINGS = loadSettings({});
@@ -73,7 +77,7 @@ export class Workbench {
 
 class Run {
   private readonly denormalizers = new Denormalizers(undefined as never);
-  private readonly effects = new Effects(this.denormalizers);
+  private readonly effects = new DenormalizerRunner(this.denormalizers);
   private readonly sent: Result['sent'][number][] = [];
 
   constructor(
@@ -84,7 +88,7 @@ class Run {
   }
 
   async apply(rows: readonly ClaimedMessage[], way: Way): Promise<Result> {
-    const { ready, superseded } = sift(rows, {
+    const { ready, superseded } = triage(rows, {
       slotOf: (type) => this.denormalizers.slotOf(type),
       rankOf: (type) => this.denormalizers.rankOf(type),
       lastOf: new Map(),

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { Loop } from '../../src/clock/loop.ts';
 import { Loops } from '../../src/clock/loops.ts';
 import { Listeners } from '../../src/listeners/listeners.ts';
-import { Gates } from '../../src/outbox/gates.ts';
+import { Gates } from '../../src/outbox/admit/gates.ts';
 import type { TestApp } from '../support/app.ts';
 import { ok, type Receiver, status } from '../support/receiver.ts';
 import { known, Stage } from '../support/stage.ts';
@@ -250,7 +250,7 @@ describe('E12 the circuit breaker of a listener', () => {
       await stage.post({ type: 'later/x', key: 'a' });
       await until(() => gateOf('later'));
       await slow.app.nest.get(Listeners).refresh();
-      await slow.app.nest.get(Gates).beginAnew(await stage.numberOf('later'));
+      await slow.app.nest.get(Gates).startOver(await stage.numberOf('later'));
       expect(await gateOf('later')).toMatchObject({ openings: 0 });
     } finally {
       await stage.stop(slow);

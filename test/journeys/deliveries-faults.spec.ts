@@ -4,8 +4,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Loop } from '../../src/clock/loop.ts';
 import { Loops } from '../../src/clock/loops.ts';
-import type { HeldLane } from '../../src/outbox/held-lane.ts';
-import { HeldLanes } from '../../src/outbox/held-lanes.ts';
+import type { HeldLane } from '../../src/outbox/claim/held-lane.ts';
+import { HeldLanes } from '../../src/outbox/claim/held-lanes.ts';
 import { hang, ok, type Received, status } from '../support/receiver.ts';
 import { Stage } from '../support/stage.ts';
 import { until } from '../support/until.ts';

@@ -4,7 +4,7 @@ import { Webhook } from 'standardwebhooks';
 import type { Loop } from '../../src/clock/loop.ts';
 import { Loops } from '../../src/clock/loops.ts';
 import { Listeners } from '../../src/listeners/listeners.ts';
-import { ListenerHealth } from '../../src/outbox/listener-health.ts';
+import { ListenerHealth } from '../../src/outbox/health/listener-health.ts';
 import { ok, type Receiver, status } from '../support/receiver.ts';
 import { known, Stage } from '../support/stage.ts';
 import { until } from '../support/until.ts';

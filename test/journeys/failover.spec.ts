@@ -4,10 +4,10 @@ import pg from 'pg';
 import { loadSettings } from '../../src/config/settings.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import type { Listener } from '../../src/listeners/listener.ts';
-import type { ClaimedDelivery } from '../../src/outbox/claimed-delivery.ts';
-import { heldLane } from '../../src/outbox/held-lane.ts';
-import { HeldLanes } from '../../src/outbox/held-lanes.ts';
-import { Settling } from '../../src/outbox/settling.ts';
+import type { ClaimedDelivery } from '../../src/outbox/claim/claimed-delivery.ts';
+import { heldLane } from '../../src/outbox/claim/held-lane.ts';
+import { HeldLanes } from '../../src/outbox/claim/held-lanes.ts';
+import { ResultWriter } from '../../src/outbox/settle/result-writer.ts';
 import { SCHEMA } from '../../src/schema.ts';
 import { type Answer, startApp, type TestApp } from '../support/app.ts';
 import { counted } from '../support/counted.ts';
@@ -213,13 +213,13 @@ describe('a failover that loses a commit whose answer was lost', () => {
         lane: 256,
         token,
         listener: 1,
-        mostRows: 1,
+        maxRows: 1,
         untilMs: far,
         probe: undefined,
         safeUntilMs: far,
       });
       replica.app.nest.get(HeldLanes).add(held);
-      const settling = replica.app.nest.get(Settling);
+      const settling = replica.app.nest.get(ResultWriter);
       settling.add({
         kind: 'tried',
         held,

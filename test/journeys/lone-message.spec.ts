@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Wakeups } from '../../src/lanes/wakeups.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { NOBODY_LOOKS } from '../support/nobody-looks.ts';
+import { POLLING_OFF } from '../support/polling-off.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
@@ -15,10 +15,10 @@ beforeAll(async () => {
   database = await createDatabase();
   receiver = await startReceiver();
   // And nobody is woken: what is handled went along.
-  replica = await startApp(database, NOBODY_LOOKS, []);
+  replica = await startApp(database, POLLING_OFF, []);
   const body = { types: ['note'], url: receiver.url };
   expect((await replica.call('PUT', '/v1/listeners/one', { body })).status).toBe(201);
-  replica.app.nest.get(Wakeups).onWrittenHere((queue) => void told.push(queue));
+  replica.app.nest.get(Wakeups).onLocalWrite((queue) => void told.push(queue));
 });
 afterAll(async () => {
   await replica.close();

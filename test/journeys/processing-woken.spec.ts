@@ -6,7 +6,7 @@ import type { Message } from '../../src/contract/message.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { NOBODY_LOOKS } from '../support/nobody-looks.ts';
+import { POLLING_OFF } from '../support/polling-off.ts';
 import { ok, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
@@ -42,7 +42,7 @@ let replica: TestApp;
 
 beforeAll(async () => {
   database = await createDatabase();
-  replica = await startApp(database, NOBODY_LOOKS, [NOTES]);
+  replica = await startApp(database, POLLING_OFF, [NOTES]);
 });
 afterAll(async () => {
   await replica.close();
@@ -81,7 +81,7 @@ describe('with nobody looking for work', () => {
       `INSERT INTO inbox (id, source, type, key, lane, payload)
        SELECT 'found-' || n, 'urn:test', 'note', 'found-' || n, n, '{"what": "note"}' FROM generate_series(1, 9) AS n`,
     );
-    const few = { ...NOBODY_LOOKS, INBOX_BATCH_LANES: '1', INBOX_WORKERS: '1' };
+    const few = { ...POLLING_OFF, INBOX_BATCH_LANES: '1', INBOX_WORKERS: '1' };
     const starting = await startApp(database, few, [NOTES]);
     try {
       await until(async () => {
@@ -140,17 +140,17 @@ describe('on another replica than the one that was posted to', () => {
     } finally {
       await api.close();
       await inbox.close();
-      replica = await startApp(database, NOBODY_LOOKS, [NOTES]);
+      replica = await startApp(database, POLLING_OFF, [NOTES]);
     }
   }
 
   it('a message is handled at once, because the other is told', async () => {
-    const settings = { ...NOBODY_LOOKS, DATABASE_POOLER: 'none' };
+    const settings = { ...POLLING_OFF, DATABASE_POOLER: 'none' };
     await handOver(settings, async () => (await connections('sluice listen')).length === 2);
   });
 
   it('behind a pooler that keeps no session, it is found by looking for it', async () => {
-    const settings = { ...NOBODY_LOOKS, DATABASE_POOLER: 'transaction', INBOX_POLL: '50ms' };
+    const settings = { ...POLLING_OFF, DATABASE_POOLER: 'transaction', INBOX_POLL: '50ms' };
     await handOver(settings, async () => (await connections('sluice listen')).length === 0);
   });
 });

@@ -15,7 +15,7 @@ afterEach(() => stage.clear());
 afterAll(() => stage.close());
 
 /** The most that arrived within any window of that length. */
-function mostWithin(times: readonly number[], windowMs: number): number {
+function maxWithin(times: readonly number[], windowMs: number): number {
   let most = 0;
   for (let first = 0, last = 0; last < times.length; last++) {
     while (times[last]! - times[first]! >= windowMs) first += 1;
@@ -44,7 +44,7 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
     delay.disable();
     for (const windowMs of [500, 1_000, 2_000]) {
       const allowed = burst + (perSecond * (windowMs + standstillMs)) / 1_000;
-      expect(mostWithin(times, windowMs)).toBeLessThanOrEqual(allowed);
+      expect(maxWithin(times, windowMs)).toBeLessThanOrEqual(allowed);
     }
     // At the end only a few lanes have something left, and a lane is one call at a time.
     const [first, last] = [burst, Math.floor(total * 0.8)];

@@ -46,7 +46,7 @@ const ids = async () => {
 };
 
 /** Loops in the middle of a pass, as they would be called in an hour. */
-const standingStill = () => replica.app.nest.get(Loops).standingStill(Date.now() + 3_600_000);
+const standingStill = () => replica.app.nest.get(Loops).stalled(Date.now() + 3_600_000);
 
 describe('retention', () => {
   it('A10 A11 removes what ended long enough ago, each status after its own time, and nothing that waits', async () => {

@@ -3,8 +3,8 @@ import { loadSettings } from '../../src/config/settings.ts';
 import { Database } from '../../src/database/database.ts';
 import type { Transaction } from '../../src/database/transaction.ts';
 import { LaneQueue, type LaneQueueOptions } from '../../src/lanes/lane-queue.ts';
-import type { LaneRow } from '../../src/lanes/leased.ts';
-import { newTenure } from '../../src/lanes/tenure.ts';
+import { newLease } from '../../src/lanes/lease.ts';
+import type { LaneRow } from '../../src/lanes/lease-request.ts';
 import type { TestDatabase } from './database.ts';
 import { until } from './until.ts';
 
@@ -60,29 +60,29 @@ export function inOneSnapshot<Row extends LaneRow>(queue: LaneQueue<Row>): void 
     tx: Transaction,
     token: string,
     first: number,
-    { hint, mostLanes, mostRows }: Parameters<typeof queue.lease>[0],
+    { hint, maxLanes, maxRows }: Parameters<typeof queue.lease>[0],
     suspects: boolean | null,
   ) => {
     const { leaseMs, replica } = (queue as unknown as { options: LaneQueueOptions }).options;
     const { lease: all, leaseHinted, claim } = statementsOf(queue);
     const sql = oneStatement(hint ? leaseHinted : all, claim);
-    const lease = [queue.name, first, hint ?? null, mostLanes, token, leaseMs, replica, 2, suspects];
-    const perLane = Math.max(1, Math.floor(mostRows / mostLanes));
+    const leaseValues = [queue.name, first, hint ?? null, maxLanes, token, leaseMs, replica, 2, suspects];
+    const perLane = Math.max(1, Math.floor(maxRows / maxLanes));
     const answer = await tx.query<Row & { leased: number[] | null }>(sql, [
-      ...lease,
+      ...leaseValues,
       perLane,
       perLane,
-      mostRows,
+      maxRows,
     ]);
     const { leased } = answer[0]!;
     if (!leased) return undefined;
     const held = leased.map((lane) => ({ lane }));
-    const tenure = newTenure(token, held, performance.now() + leaseMs / 2, {
-      careful: suspects === true,
+    const lease = newLease(token, held, performance.now() + leaseMs / 2, {
+      oneAtATime: suspects === true,
       suspectsUpTo: Number.MAX_SAFE_INTEGER,
     });
     const rows = answer.filter(({ position }) => position !== null);
-    return { tenure, rows: rows.sort((a, b) => a.position - b.position) };
+    return { lease, rows: rows.sort((a, b) => a.position - b.position) };
   };
   Object.assign(queue, { leaseIn });
 }

@@ -1,4 +1,4 @@
-import { longestCallMs } from '../../src/config/longest-call.ts';
+import { maxCallMs } from '../../src/config/max-call.ts';
 import type { Settings } from '../../src/config/settings.ts';
 import type { Listener } from '../../src/listeners/listener.ts';
 import { Listeners } from '../../src/listeners/listeners.ts';
@@ -99,7 +99,7 @@ export class Stage {
 
   async put(name: string, definition: Record<string, unknown>): Promise<{ secret?: string }> {
     const { outboxLease } = this.beyond;
-    const timeout = outboxLease === undefined ? {} : { timeout: `${longestCallMs(outboxLease)}ms` };
+    const timeout = outboxLease === undefined ? {} : { timeout: `${maxCallMs(outboxLease)}ms` };
     const body = { types: [`${name}/*`], ...timeout, ...definition };
     const answer = await this.replica.call('PUT', `/v1/listeners/${name}`, { body });
     if (answer.status >= 300) throw new Error(`PUT ${name}: ${answer.status} ${answer.text}`);

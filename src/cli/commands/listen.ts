@@ -6,7 +6,7 @@ import { EXIT, Fault, usageFault } from '../faults.ts';
 import { printable } from '../output.ts';
 import { signingKey, type Verdict, verify } from '../webhook-signature.ts';
 
-const LARGEST_BODY = 32 * 2 ** 20;
+const MAX_BODY = 32 * 2 ** 20;
 
 interface Arrived {
   readonly at: string;
@@ -120,7 +120,7 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
   try {
     for await (const chunk of request) {
       bytes += chunk.length;
-      if (bytes > LARGEST_BODY) return undefined;
+      if (bytes > MAX_BODY) return undefined;
       chunks.push(chunk);
     }
   } catch {

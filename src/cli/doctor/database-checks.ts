@@ -1,9 +1,9 @@
 import type pg from 'pg';
 import { loadSettings } from '../../config/settings.ts';
 import { pendingMigrations } from '../../database/migrate.ts';
-import { DatabaseUnusableError, lookAtServer, refuseUnusable } from '../../database/server-check.ts';
+import { DatabaseUnusableError, queryServer, refuseUnusable } from '../../database/server-check.ts';
 import { clockFinding } from './clock-finding.ts';
-import { DOCTOR_LOOK } from './doctor.sql.ts';
+import { DOCTOR_QUERY } from './doctor.sql.ts';
 import { type Finding, fault, ok, warning } from './finding.ts';
 
 /** What the statement answers with. */
@@ -30,7 +30,7 @@ const LONG_TRANSACTION_SECONDS = 300;
 /** The server as replicas would find it. */
 export async function checkDatabase(url: string): Promise<readonly Finding[]> {
   try {
-    return await lookAtServer(url, 'sluice doctor', TIMEOUT_MS, (client) => findings(client, url));
+    return await queryServer(url, 'sluice doctor', TIMEOUT_MS, (client) => findings(client, url));
   } catch (error) {
     if (error instanceof DatabaseUnusableError) return [fault('database', error.message)];
     throw error;
@@ -39,7 +39,7 @@ export async function checkDatabase(url: string): Promise<readonly Finding[]> {
 
 async function findings(client: pg.Client, url: string): Promise<readonly Finding[]> {
   const askedAtMs = Date.now();
-  const { rows } = await client.query<Look>(DOCTOR_LOOK);
+  const { rows } = await client.query<Look>(DOCTOR_QUERY);
   const halfwayMs = (askedAtMs + Date.now()) / 2;
   const look = rows[0]!;
   return [...findingsOf(look, halfwayMs), await schema(url)];

@@ -1,5 +1,5 @@
 /** doctor.look — what of a server decides whether promises hold. */
-export const DOCTOR_LOOK = `
+export const DOCTOR_QUERY = `
   SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int / 10000 AS major,
          current_setting('synchronous_commit') AS durability, current_setting('server_encoding') AS encoding,
          current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,

@@ -48,7 +48,7 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
   async callerOf(token: string): Promise<Caller | undefined> {
     const parts = tokenParts(token);
     if (!parts) return undefined;
-    if (!this.find(parts.id)) await this.lookAgain();
+    if (!this.find(parts.id)) await this.refreshSoon();
     const key = this.find(parts.id);
     return key && proves(parts.secret, key) ? key : undefined;
   }
@@ -75,7 +75,7 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
   }
 
   /** A look that has begun may have missed the key: who asks meanwhile waits for the one after it. */
-  private lookAgain(): Promise<void> {
+  private refreshSoon(): Promise<void> {
     this.nextLook ??= delay(this.lookedAt + LOOK_AGAIN_MS - Date.now()).then(() => {
       this.nextLook = undefined;
       return this.refresh();

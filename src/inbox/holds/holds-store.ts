@@ -64,7 +64,7 @@ export class HoldsStore {
       if (found) await this.audit.record({ by, action: 'hold.end', target: key }, tx);
       return found;
     });
-    if (ended) this.wakeups.written('inbox', new Set([lane]));
+    if (ended) this.wakeups.announce('inbox', new Set([lane]));
     return ended;
   }
 

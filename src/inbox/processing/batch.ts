@@ -1,10 +1,10 @@
-import type { Tenure } from '../../lanes/tenure.ts';
-import type { Prepared } from '../denormalizers/effects.ts';
-import type { ClaimedMessage } from './claimed-message.ts';
+import type { Lease } from '../../lanes/lease.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
+import type { Prepared } from '../denormalizers/denormalizer-runner.ts';
 
 /** Messages claimed together, from lanes held under one token. */
 export interface Batch {
-  readonly tenure: Tenure;
+  readonly lease: Lease;
   readonly messages: readonly ClaimedMessage[];
   readonly prepared: Prepared;
   /** They are all there is in these lanes: if they go well, the lanes are released with the same transaction. */

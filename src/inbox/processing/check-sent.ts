@@ -8,7 +8,7 @@ import {
   checkText,
   checkTime,
   Faults,
-  LONGEST_TYPE,
+  MAX_TYPE,
 } from '../fields.ts';
 
 type Check = (text: string, pointer: string, faults: Faults) => unknown;
@@ -21,7 +21,7 @@ const HALF_A_PAIR = /\p{Surrogate}/u;
  */
 export function checkSent({ type, key, headers = {}, dueAt }: Sent): void {
   const faults = new Faults();
-  check(type, '/type', faults, (text) => checkText(text, LONGEST_TYPE, '/type', faults));
+  check(type, '/type', faults, (text) => checkText(text, MAX_TYPE, '/type', faults));
   if (key !== undefined) check(key, '/key', faults, checkKey);
   checkHeaderCount(Object.keys(headers).length, '/headers', faults);
   for (const [name, value] of Object.entries(headers))

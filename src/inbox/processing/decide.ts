@@ -6,7 +6,7 @@ export type Failure =
   | { readonly kind: 'deferred'; readonly afterMs: number; readonly error: string }
   | { readonly kind: 'dead'; readonly error: string };
 
-const LONGEST_ERROR = 1_000;
+const MAX_ERROR = 1_000;
 
 /** Pure: the error, the attempt and the schedule decide. `random` from 0 to 1 spreads retries by up to 20 %. */
 export function decide(
@@ -25,7 +25,7 @@ export function decide(
 
 /** For people; one line, bounded, and without what PostgreSQL quotes of the row. */
 export function errorText(error: unknown): string {
-  return spoken(error).replaceAll('\u0000', '').slice(0, LONGEST_ERROR);
+  return spoken(error).replaceAll('\u0000', '').slice(0, MAX_ERROR);
 }
 
 /** Anything can be thrown, also what cannot be turned into text: a denormalizer's fault must not become ours. */

@@ -2,14 +2,14 @@ import { Injectable } from '@nestjs/common';
 import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { Database } from '../../database/database.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
-import { lockLaneAtRest } from '../../lanes/kept-holds.ts';
-import { byKey } from './by-key.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
+import { groupBy } from '../../database/group-by.ts';
+import { tryLockLane } from '../../lanes/requeue-holds.ts';
 import { EXPIRE, EXPIRED, EXPIRED_SCHEDULED } from './expired.sql.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
-import { TOO_LATE } from './settle-store.ts';
+import { EXPIRED_REASON } from './settle-store.ts';
 
-const MOST_AT_ONCE = 1_000;
+const MAX_AT_ONCE = 1_000;
 const REST_MS = 1_000;
 
 interface Late {
@@ -29,23 +29,23 @@ export class ExpiredMessages {
   }
 
   private async pass(): Promise<Next> {
-    const [, held, scheduled] = (await this.database.together([
-      [STRAIGHT_PLANS],
-      [EXPIRED, [MOST_AT_ONCE]],
-      [EXPIRED_SCHEDULED, [MOST_AT_ONCE]],
+    const [, held, scheduled] = (await this.database.inOneRoundTrip([
+      [FORCE_INDEX_PLANS],
+      [EXPIRED, [MAX_AT_ONCE]],
+      [EXPIRED_SCHEDULED, [MAX_AT_ONCE]],
     ])) as [unknown, Late[], Late[]];
     let ended = 0;
-    for (const late of byKey([...held, ...scheduled], ({ lane }) => lane)) ended += await this.expire(late);
+    for (const late of groupBy([...held, ...scheduled], ({ lane }) => lane)) ended += await this.expire(late);
     this.metrics.expired(ended);
-    return ended >= MOST_AT_ONCE ? 'again' : 'idle';
+    return ended >= MAX_AT_ONCE ? 'again' : 'idle';
   }
 
   /** As the holder of the lane would; one that is in a transaction right now is left for the next look. */
   private expire(late: readonly Late[]): Promise<number> {
     return this.database.transaction(async (tx) => {
-      if (!(await lockLaneAtRest(tx, { stage: 'inbox', lane: late[0]!.lane }))) return 0;
-      void tx.query(STRAIGHT_PLANS);
-      return tx.execute(EXPIRE, [late.map(({ position }) => position), TOO_LATE]);
+      if (!(await tryLockLane(tx, { stage: 'inbox', lane: late[0]!.lane }))) return 0;
+      void tx.query(FORCE_INDEX_PLANS);
+      return tx.execute(EXPIRE, [late.map(({ position }) => position), EXPIRED_REASON]);
     });
   }
 }

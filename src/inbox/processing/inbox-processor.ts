@@ -2,24 +2,24 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Refuse } from '../../contract/outcomes.ts';
 import { Database } from '../../database/database.ts';
-import type { Tenure } from '../../lanes/tenure.ts';
+import { groupBy } from '../../database/group-by.ts';
+import type { Lease } from '../../lanes/lease.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
+import { ApplyFailed, hungWithoutQuery } from '../denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
-import { ApplyFailed, isIdle } from '../denormalizers/effects.ts';
 import type { Batch } from './batch.ts';
-import { byKey } from './by-key.ts';
-import type { ClaimedMessage } from './claimed-message.ts';
 import { decide, type Failure } from './decide.ts';
 import { InboxQueue } from './inbox-queue.ts';
 import { InboxTransaction } from './inbox-transaction.ts';
 import { inParts, isLoaded, withPayloads } from './payloads.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
+import { halves, separateFailed } from './separate-failed.ts';
 import { SettleStore } from './settle-store.ts';
-import { Sieve } from './sieve.ts';
-import { halves, split } from './split.ts';
+import { Triage } from './triage.ts';
 
 /** How far a batch has got. */
-interface Course extends Batch {
+interface BatchProgress extends Batch {
   /** Keys that wait now: what comes later of them waits too. */
   readonly waiting: Set<string>;
   /** Those that failed alone. */
@@ -32,7 +32,7 @@ class ReplicaDied extends Refuse {}
 /** Takes a batch to its end: applied together if that goes well, else in parts, so that only the guilty are charged. */
 @Injectable()
 export class InboxProcessor {
-  private readonly mostAttempts: number;
+  private readonly maxAttempts: number;
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
@@ -40,17 +40,20 @@ export class InboxProcessor {
     private readonly database: Database,
     private readonly queue: InboxQueue,
     private readonly denormalizers: Denormalizers,
-    private readonly sieve: Sieve,
+    private readonly sieve: Triage,
     private readonly transaction: InboxTransaction,
     private readonly settle: SettleStore,
     private readonly metrics: ProcessingMetrics,
   ) {
-    this.mostAttempts = settings.inboxRetrySchedule.length + 1;
+    this.maxAttempts = settings.inboxRetrySchedule.length + 1;
   }
 
   /** Ends every message of the batch in one way or another. Throws only what is nobody's fault. */
   async process(batch: Batch): Promise<void> {
-    await this.handle({ ...batch, messages: await this.sieve.sifted(batch.tenure, batch.messages) });
+    await this.handle({
+      ...batch,
+      messages: await this.sieve.endLateAndSuperseded(batch.lease, batch.messages),
+    });
   }
 
   async handle(batch: Batch): Promise<void> {
@@ -61,9 +64,13 @@ export class InboxProcessor {
   }
 
   /** As much as may be in memory; what is behind a failure in an earlier part waits with its key. */
-  private async handlePart(batch: Course, part: readonly ClaimedMessage[], isAll: boolean): Promise<void> {
+  private async handlePart(
+    batch: BatchProgress,
+    part: readonly ClaimedMessage[],
+    isAll: boolean,
+  ): Promise<void> {
     await this.keepWaiting(
-      batch.tenure,
+      batch.lease,
       part.filter(({ key }) => batch.waiting.has(key)),
     );
     const free = part.filter(({ key }) => !batch.waiting.has(key));
@@ -84,7 +91,7 @@ export class InboxProcessor {
    * are among the rest: when one of them then fails too, those behind it do not overtake it.
    */
   private async run(
-    batch: Course,
+    batch: BatchProgress,
     rows: readonly ClaimedMessage[],
     behind: readonly ClaimedMessage[],
     { failures = 0, known }: { failures?: number; known?: ApplyFailed | undefined } = {},
@@ -93,10 +100,10 @@ export class InboxProcessor {
     const failed = known ?? this.knownFailure(batch, rows) ?? (await this.transaction.apply(batch, rows));
     batch.progressed?.();
     if (!failed) return this.run(batch, behind, []);
-    await this.keepLease(batch.tenure);
+    await this.keepLease(batch.lease);
     if (rows.length === 1) return this.failAlone(batch, rows[0]!, failed, behind);
-    if (failed.guilty.length === 0) return this.oneByOne(batch, rows);
-    const { others, alone } = split(rows, failed.guilty);
+    if (failed.failed.length === 0) return this.oneByOne(batch, rows);
+    const { others, alone } = separateFailed(rows, failed.failed);
     const parts = failures > 0 ? halves(others) : [others];
     for (const part of parts) await this.run(batch, part, [], { failures: failures + 1 });
     await this.eachAlone(batch, alone, failed);
@@ -105,7 +112,7 @@ export class InboxProcessor {
   /** What is known to fail is not tried. */
   private knownFailure({ prepared }: Batch, rows: readonly ClaimedMessage[]): ApplyFailed | undefined {
     for (const row of rows) {
-      if (row.attempt > this.mostAttempts) {
+      if (row.attempt > this.maxAttempts) {
         return new ApplyFailed(
           [row],
           new ReplicaDied(`its replica died at its last attempt (${row.attempt - 1})`),
@@ -121,45 +128,45 @@ export class InboxProcessor {
   }
 
   /** What did not end may have taken most of it. */
-  private async keepLease(tenure: Tenure): Promise<void> {
-    if (performance.now() >= tenure.renewAtMs) await this.queue.lanes.renew(tenure);
+  private async keepLease(lease: Lease): Promise<void> {
+    if (performance.now() >= lease.renewAtMs) await this.queue.lanes.renew(lease);
   }
 
-  private async oneByOne(batch: Course, rows: readonly ClaimedMessage[]): Promise<void> {
-    for (const [first, ...rest] of byKey(rows, ({ key }) => key)) {
+  private async oneByOne(batch: BatchProgress, rows: readonly ClaimedMessage[]): Promise<void> {
+    for (const [first, ...rest] of groupBy(rows, ({ key }) => key)) {
       await this.run(batch, [first!], rest);
     }
   }
 
   private async eachAlone(
-    batch: Course,
+    batch: BatchProgress,
     alone: readonly ClaimedMessage[][],
     failed: ApplyFailed,
   ): Promise<void> {
     let hung: ApplyFailed | undefined;
     for (const [guilty, ...after] of alone) {
-      if (batch.waiting.has(guilty!.key)) await this.keepWaiting(batch.tenure, [guilty!, ...after]);
+      if (batch.waiting.has(guilty!.key)) await this.keepWaiting(batch.lease, [guilty!, ...after]);
       else await this.run(batch, [guilty!], after, { known: hung });
       // Alone, too: so do the others that asked for nothing, and each would take as long again to show it.
-      if (isIdle(failed.reason) && batch.failed.has(guilty!)) hung = failed;
+      if (hungWithoutQuery(failed.reason) && batch.failed.has(guilty!)) hung = failed;
     }
   }
 
   private async failAlone(
-    batch: Course,
+    batch: BatchProgress,
     row: ClaimedMessage,
     { reason }: ApplyFailed,
     behind: readonly ClaimedMessage[],
   ): Promise<void> {
     batch.failed.add(row);
-    const keyWaits = await this.fail(batch.tenure, row, reason, behind);
+    const keyWaits = await this.fail(batch.lease, row, reason, behind);
     if (!keyWaits) return this.run(batch, behind, []);
     batch.waiting.add(row.key);
   }
 
   /** Answers whether the key waits now: then those behind it are put back too, uncharged. */
   private async fail(
-    tenure: Tenure,
+    lease: Lease,
     row: ClaimedMessage,
     reason: unknown,
     behind: readonly ClaimedMessage[],
@@ -168,10 +175,10 @@ export class InboxProcessor {
     const holds = this.settings.inboxOnDead === 'hold' && !row.keyless;
     const keyWaits = failure.kind !== 'dead' || holds;
     const charged = !(reason instanceof ReplicaDied);
-    const settled = await this.transaction.fenced(tenure, [row, ...behind], async (tx) => {
+    const settled = await this.transaction.fenced(lease, [row, ...behind], async (tx) => {
       await Promise.all([
         failure.kind === 'dead'
-          ? this.settle.lapse([{ message: row, status: 'dead', error: failure.error, charged }], tx)
+          ? this.settle.end([{ message: row, status: 'dead', error: failure.error, charged }], tx)
           : this.settle.putBack(
               [{ message: row, error: failure.error, charged: failure.kind === 'retry' }],
               tx,
@@ -185,8 +192,8 @@ export class InboxProcessor {
   }
 
   /** Behind the hold of their key. */
-  private async keepWaiting(tenure: Tenure, rows: readonly ClaimedMessage[]): Promise<void> {
-    await this.transaction.fenced(tenure, rows, (tx, mine) => this.settle.putBack(uncharged(mine), tx));
+  private async keepWaiting(lease: Lease, rows: readonly ClaimedMessage[]): Promise<void> {
+    await this.transaction.fenced(lease, rows, (tx, mine) => this.settle.putBack(uncharged(mine), tx));
   }
 
   private report(row: ClaimedMessage, failure: Failure, error: unknown): void {

@@ -4,8 +4,8 @@ import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
 import { LaneQueue } from '../../lanes/lane-queue.ts';
+import { CLAIMED_COLUMNS, type ClaimedMessage } from '../claimed-message.ts';
 import { INBOX_LANES } from '../new-message.ts';
-import { CLAIMED_COLUMNS, type ClaimedMessage } from './claimed-message.ts';
 
 /** The inbox as a lane queue. */
 @Injectable()

@@ -4,20 +4,25 @@ import { Database } from '../../database/database.ts';
 import { isConflictOfTransactions, isDatabaseAway, isOurDatabaseAway } from '../../database/faults.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
-import { LeaseLost, type Tenure } from '../../lanes/tenure.ts';
+import { type Lease, LeaseLost } from '../../lanes/lease.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
-import { FanOut } from '../../outbox/fan-out.ts';
-import { type Deliveries, ListenersChanged } from '../../outbox/fan-out-deliveries.ts';
+import { type DeliveryWriter, ListenersChanged } from '../../outbox/fan-out/delivery-writer.ts';
+import { FanOut } from '../../outbox/fan-out/fan-out.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import { ApplyFailed, type Bound, Effects, type Prepared } from '../denormalizers/effects.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
+import {
+  ApplyFailed,
+  DenormalizerRunner,
+  type Prepared,
+  type TimeLimit,
+} from '../denormalizers/denormalizer-runner.ts';
 import { IngestStore } from '../ingest-store.ts';
 import type { Batch } from './batch.ts';
-import type { ClaimedMessage } from './claimed-message.ts';
 import { InboxQueue } from './inbox-queue.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 import { ReadModelTx } from './read-model-tx.ts';
-import { SettledByOthers, SettleStore } from './settle-store.ts';
-import { Unhandled } from './unhandled.ts';
+import { RowsChanged, SettleStore } from './settle-store.ts';
+import { UnhandledTypes } from './unhandled-types.ts';
 
 const CONFLICT_RETRIES = 3;
 
@@ -29,14 +34,14 @@ export class InboxTransaction {
     @Inject(LOG) private readonly log: Log,
     private readonly database: Database,
     private readonly queue: InboxQueue,
-    private readonly effects: Effects,
+    private readonly effects: DenormalizerRunner,
     private readonly fanOut: FanOut,
     private readonly settle: SettleStore,
     private readonly ingest: IngestStore,
     private readonly wakeups: Wakeups,
     private readonly metrics: ProcessingMetrics,
     private readonly laneMetrics: LaneMetrics,
-    private readonly unhandled: Unhandled,
+    private readonly unhandled: UnhandledTypes,
   ) {}
 
   /** Undefined: done. Messages of lanes that were lost are somebody else's now: done as well. */
@@ -48,13 +53,13 @@ export class InboxTransaction {
         return undefined;
       } catch (error) {
         if (error instanceof LeaseLost) {
-          this.lost(batch.tenure, error.lanes);
-          mine = mine.filter(({ lane }) => batch.tenure.lanes.has(lane));
+          this.lost(batch.lease, error.lanes);
+          mine = mine.filter(({ lane }) => batch.lease.lanes.has(lane));
           if (mine.length === 0) return undefined;
-        } else if (error instanceof SettledByOthers) {
-          this.lost(batch.tenure, lanesOf(mine));
+        } else if (error instanceof RowsChanged) {
+          this.lost(batch.lease, lanesOf(mine));
           return undefined;
-        } else if (error instanceof ListenersChanged) await this.fanOut.catchUp();
+        } else if (error instanceof ListenersChanged) await this.fanOut.refreshListeners();
         else if (isAway(error)) throw reasonOf(error);
         else if (attempt > CONFLICT_RETRIES || !isConflictOfTransactions(reasonOf(error))) {
           return error instanceof ApplyFailed ? error : new ApplyFailed(mine.length === 1 ? mine : [], error);
@@ -64,51 +69,51 @@ export class InboxTransaction {
   }
 
   private async transact(
-    { tenure, messages, prepared, last }: Batch,
+    { lease, messages, prepared, last }: Batch,
     rows: readonly ClaimedMessage[],
   ): Promise<void> {
     const ended = this.metrics.started(rows);
-    const released = last && rows === messages ? [...tenure.lanes] : [];
-    const deliveries = this.fanOut.of(rows);
-    const sent = await this.inOne(tenure, prepared, rows, deliveries, released).catch((error) => {
+    const released = last && rows === messages ? [...lease.lanes] : [];
+    const deliveries = this.fanOut.writerFor(rows);
+    const sent = await this.inOne(lease, prepared, rows, deliveries, released).catch((error) => {
       ended(false);
       deliveries.failed(reasonOf(error));
       throw error;
     });
     const outbox = deliveries.committed();
-    for (const lane of released) tenure.lanes.delete(lane);
+    for (const lane of released) lease.lanes.delete(lane);
     ended(true);
     this.metrics.finished(rows);
     this.metrics.sent.inc(sent.length);
     this.unhandled.report(rows);
-    if (sent.length > 0) this.wakeups.written('inbox', new Set(sent.map(({ lane }) => lane)));
-    if (outbox.size) this.wakeups.written('outbox', outbox);
+    if (sent.length > 0) this.wakeups.announce('inbox', new Set(sent.map(({ lane }) => lane)));
+    if (outbox.size) this.wakeups.announce('outbox', outbox);
   }
 
   private inOne(
-    tenure: Tenure,
+    lease: Lease,
     prepared: Prepared,
     rows: readonly ClaimedMessage[],
-    deliveries: Deliveries,
+    deliveries: DeliveryWriter,
     released: readonly number[],
   ) {
     return this.database.transaction(async (tx) => {
-      const fenced = this.queue.lanes.fence(tenure, lanesOf(rows), tx);
+      const fenced = this.queue.lanes.fence(lease, lanesOf(rows), tx);
       const readModelTx = new ReadModelTx(tx);
       // What the fence says is met below, or here when an effect failed: without the lane that says nothing.
       fenced.catch(() => undefined);
-      const bound: Bound = (work) => tx.within(this.settings.inboxApplyTimeout, work);
+      const bound: TimeLimit = (work) => tx.withTimeout(this.settings.inboxApplyTimeout, work);
       await this.effects.apply(rows, readModelTx, prepared, bound).catch(async (error) => {
         await fenced;
         throw error;
       });
       await fenced;
-      await tx.last(() => [
+      await tx.commitWith(() => [
         ...deliveries.write(tx),
         readModelTx.storeSent(this.ingest),
         this.settle.finish(rows, tx),
-        this.queue.lanes.releaseIn(tx, tenure, released),
-        deliveries.takeAlong(tx),
+        this.queue.lanes.releaseIn(tx, lease, released),
+        deliveries.issuePiggyback(tx),
       ]);
       return readModelTx.sent;
     });
@@ -116,7 +121,7 @@ export class InboxTransaction {
 
   /** A transaction that only settles, and what it settled: not what was lost meanwhile. */
   async fenced(
-    tenure: Tenure,
+    lease: Lease,
     rows: readonly ClaimedMessage[],
     work: (tx: Transaction, mine: readonly ClaimedMessage[]) => Promise<void>,
   ): Promise<readonly ClaimedMessage[]> {
@@ -124,22 +129,22 @@ export class InboxTransaction {
     while (mine.length > 0) {
       try {
         await this.database.transaction(async (tx) => {
-          await this.queue.lanes.fence(tenure, lanesOf(mine), tx);
+          await this.queue.lanes.fence(lease, lanesOf(mine), tx);
           await work(tx, mine);
         });
         return mine;
       } catch (error) {
-        if (error instanceof LeaseLost) this.lost(tenure, error.lanes);
-        else if (error instanceof SettledByOthers) this.lost(tenure, lanesOf(mine));
+        if (error instanceof LeaseLost) this.lost(lease, error.lanes);
+        else if (error instanceof RowsChanged) this.lost(lease, lanesOf(mine));
         else throw error;
-        mine = mine.filter(({ lane }) => tenure.lanes.has(lane));
+        mine = mine.filter(({ lane }) => lease.lanes.has(lane));
       }
     }
     return mine;
   }
 
-  private lost(tenure: Tenure, lanes: readonly number[]): void {
-    this.queue.lanes.lose(tenure, lanes);
+  private lost(lease: Lease, lanes: readonly number[]): void {
+    this.queue.lanes.lose(lease, lanes);
     this.laneMetrics.fencedWrite('inbox');
     this.log.warn(
       { event: 'inbox.lease-lost', lanes },

@@ -1,11 +1,11 @@
 import type { Database } from '../../database/database.ts';
-import { partsOf } from '../../database/parts.ts';
+import { splitByBytes } from '../../database/rows.ts';
 import type { Transaction } from '../../database/transaction.ts';
-import type { ClaimedMessage } from './claimed-message.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
 import { PAYLOADS } from './payloads.sql.ts';
 
 /** What one transaction loads, unless one payload alone is larger: a claim of 512 messages of 1 MiB would fill any memory. */
-const MOST_BYTES = 8 * 1024 * 1024;
+const MAX_BYTES = 8 * 1024 * 1024;
 
 export function isLoaded({ payload }: ClaimedMessage): boolean {
   return payload !== '';
@@ -13,7 +13,7 @@ export function isLoaded({ payload }: ClaimedMessage): boolean {
 
 /** In their order; each part can be in memory as a whole. */
 export function inParts(messages: readonly ClaimedMessage[]): ClaimedMessage[][] {
-  return partsOf(messages, MOST_BYTES, ({ bytes }) => bytes);
+  return splitByBytes(messages, MAX_BYTES, ({ bytes }) => bytes);
 }
 
 /** The same messages with their payloads; those that are given stay without, so that nobody keeps more than a part. */

@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
 import { messageOf, withPayloadOf } from '../denormalizers/applied-message.ts';
+import type { Preparation } from '../denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
-import type { Preparation } from '../denormalizers/effects.ts';
-import type { ClaimedMessage } from './claimed-message.ts';
 
 /** Runs `prepare`: calls outside, before and without the transaction. */
 @Injectable()

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Metrics } from '../../telemetry/metrics.ts';
-import type { ClaimedMessage } from './claimed-message.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
 import type { Failure } from './decide.ts';
 
 @Injectable()
@@ -74,7 +74,7 @@ export class ProcessingMetrics {
     for (const row of rows) this.latencySeconds.observe(Math.max(0, now - row.received_at.getTime()) / 1000);
   }
 
-  lapsed(lapses: readonly { readonly status: string }[]): void {
+  endedWith(lapses: readonly { readonly status: string }[]): void {
     for (const { status } of lapses) this.ended.inc({ status });
   }
 

@@ -1,20 +1,20 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
-import { isUntrue } from '../../database/faults.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { isAssertionFailure } from '../../database/faults.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
+import { groupBy } from '../../database/group-by.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { GUARDS } from '../../lanes/guards.ts';
-import { byKey } from './by-key.ts';
-import type { ClaimedMessage } from './claimed-message.ts';
-import { FINISH, LAPSE, LAST_OF_SLOTS, LATE, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
+import { END_MESSAGES, FINISH, LAST_OF_SLOTS, LATE, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
 /** The rows are not what we claimed: somebody else has them. Nothing of this transaction may take effect. */
-export class SettledByOthers extends Error {}
+export class RowsChanged extends Error {}
 
 /** What is said of a message that expired. */
-export const TOO_LATE = 'its expiresAt had passed';
+export const EXPIRED_REASON = 'its expiresAt had passed';
 
-export interface Lapse {
+export interface EndedMessage {
   readonly message: ClaimedMessage;
   readonly status: 'dead' | 'expired' | 'superseded';
   readonly error?: string;
@@ -42,8 +42,8 @@ export class SettleStore {
 
   async finish(messages: readonly ClaimedMessage[], tx: Transaction): Promise<void> {
     if (messages.length === 0) return;
-    void tx.query(STRAIGHT_PLANS);
-    const finished = byKey(messages, ({ attempt }) => attempt).map((rows) =>
+    void tx.query(FORCE_INDEX_PLANS);
+    const finished = groupBy(messages, ({ attempt }) => attempt).map((rows) =>
       tx.execute(FINISH, [
         rows.map(({ place }) => place),
         rows.map(({ position }) => position),
@@ -52,11 +52,11 @@ export class SettleStore {
       ]),
     );
     await Promise.all(finished).catch((error) => {
-      throw isUntrue(error) ? new SettledByOthers('not all rows were there to be finished') : error;
+      throw isAssertionFailure(error) ? new RowsChanged('not all rows were there to be finished') : error;
     });
   }
 
-  async lapse(lapses: readonly Lapse[], tx: Transaction): Promise<void> {
+  async end(lapses: readonly EndedMessage[], tx: Transaction): Promise<void> {
     if (lapses.length === 0) return;
     const values = [
       lapses.map(({ message }) => message.position),
@@ -66,8 +66,8 @@ export class SettleStore {
       lapses.map(({ by }) => by ?? null),
       lapses.map(({ charged }) => charged),
     ];
-    void tx.query(STRAIGHT_PLANS);
-    await expectRows(tx.execute(LAPSE, values), lapses.length);
+    void tx.query(FORCE_INDEX_PLANS);
+    await expectRows(tx.execute(END_MESSAGES, values), lapses.length);
   }
 
   async putBack(rows: readonly PutBack[], tx: Transaction): Promise<void> {
@@ -78,12 +78,12 @@ export class SettleStore {
       rows.map(({ error }) => error ?? null),
       rows.map(({ charged }) => charged),
     ];
-    void tx.query(STRAIGHT_PLANS);
+    void tx.query(FORCE_INDEX_PLANS);
     await expectRows(tx.execute(PUT_BACK, values), rows.length);
   }
 
   /** Those whose time has run out since they were claimed. */
-  async late(messages: readonly ClaimedMessage[]): Promise<ClaimedMessage[]> {
+  async expiredOf(messages: readonly ClaimedMessage[]): Promise<ClaimedMessage[]> {
     const expiring = messages.filter(({ expires_at }) => expires_at !== null);
     if (expiring.length === 0) return [];
     const rows = await this.database.query<{ position: number }>(LATE, [
@@ -110,6 +110,6 @@ export class SettleStore {
 async function expectRows(changed: Promise<number>, expected: number): Promise<void> {
   const count = await changed;
   if (count !== expected && GUARDS.settledCount) {
-    throw new SettledByOthers(`changed ${count} of ${expected} rows`);
+    throw new RowsChanged(`changed ${count} of ${expected} rows`);
   }
 }

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { inVain } from '../../../test/support/in-vain.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
-import { FINISH, LAPSE, LAST_OF_SLOTS, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
+import { rowsFiltered } from '../../../test/support/rows-filtered.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
+import { END_MESSAGES, FINISH, LAST_OF_SLOTS, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
 const CLAIMED = 200;
 
@@ -36,21 +36,21 @@ const each = <Value>(value: Value) => positions.map(() => value);
 
 describe('what settles a batch goes straight to its rows, whatever the statistics say', () => {
   it.each([
-    ['lapse', LAPSE, () => [positions, each(1), each('dead'), each('e'), each(null), each(true)]],
+    ['lapse', END_MESSAGES, () => [positions, each(1), each('dead'), each('e'), each(null), each(true)]],
     ['put back', PUT_BACK, () => [positions, each(1), each('e'), each(true)]],
   ])('%s', async (_, sql, values) => {
-    expect(await inVain(client, STRAIGHT_PLANS, sql, values())).toEqual({ lookedAt: 0, left: 0 });
+    expect(await rowsFiltered(client, FORCE_INDEX_PLANS, sql, values())).toEqual({ lookedAt: 0, left: 0 });
   });
 
   it('finish, which counts its rows itself', async () => {
-    const { lookedAt } = await inVain(client, STRAIGHT_PLANS, FINISH, [places, positions, 1, null]);
+    const { lookedAt } = await rowsFiltered(client, FORCE_INDEX_PLANS, FINISH, [places, positions, 1, null]);
     expect(lookedAt).toBe(0);
   });
 
   it('which a plain join does not', async () => {
     const join = `UPDATE inbox SET status = 'finished', settled_at = now() FROM unnest($1::bigint[]) AS done(position)
                   WHERE inbox.position = done.position AND inbox.status = 'processing'`;
-    const { lookedAt } = await inVain(client, STRAIGHT_PLANS, join, [positions]);
+    const { lookedAt } = await rowsFiltered(client, FORCE_INDEX_PLANS, join, [positions]);
     expect(lookedAt).toBeGreaterThan(CLAIMED * CLAIMED);
   });
 });

@@ -1,5 +1,5 @@
-import { kept } from '../../database/kept.ts';
-import { markedIn } from '../../lanes/marked.ts';
+import { prepared } from '../../database/prepared.ts';
+import { whereStillClaimed } from '../../lanes/still-claimed.ts';
 
 /*
  * The row count of these is the second fence: a row that another replica settled meanwhile, or claimed at another
@@ -10,7 +10,7 @@ import { markedIn } from '../../lanes/marked.ts';
  * inbox.finish — those of one attempt, where the claim left them; all of them, or it fails by a division by zero.
  * $1 places, $2 positions, $3 attempt, $4 how many (null: however many)
  */
-export const FINISH = kept(`
+export const FINISH = prepared(`
   WITH done AS (
     UPDATE inbox SET status = 'finished', waits = NULL, error = NULL, settled_at = now()
     WHERE ctid = ANY ($1::tid[]) AND position = ANY ($2::bigint[]) AND attempt = $3 AND status = 'processing'
@@ -18,13 +18,13 @@ export const FINISH = kept(`
   )
   SELECT 1 / (count(*) = COALESCE($4::integer, count(*)))::integer FROM done`);
 
-const MARKED = markedIn('inbox');
+const MARKED = whereStillClaimed('inbox');
 
 /**
  * inbox.lapse — ended otherwise than finished.
  * $1 positions, $2 attempts, $3 statuses, $4 errors, $5 superseded by, $6 whether charged
  */
-export const LAPSE = `
+export const END_MESSAGES = `
   UPDATE inbox SET status = ended.status, waits = NULL, settled_at = now(), lapsed_at = now(),
          error = COALESCE(ended.error, inbox.error), superseded_by = ended.winner,
          attempt = inbox.attempt - CASE WHEN ended.charged THEN 0 ELSE 1 END

@@ -3,7 +3,7 @@ import type { SigningSecret } from './confidential.ts';
 /** How long a receiver has to learn the new secret. */
 const ROTATION_MS = 24 * 3_600_000;
 /** Each is one more signature in the header of every delivery. */
-export const MOST_SECRETS = 5;
+export const MAX_SECRETS = 5;
 
 /** Those that sign now: the current one, and older ones until their time. */
 export function signingNow(secrets: readonly SigningSecret[], now: Date): readonly SigningSecret[] {

@@ -1,17 +1,17 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { Reads } from '../../database/reads.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
 import {
   type ChangedKey,
-  isHalfWay,
-  type Keeper,
+  holdRequeuedKeys,
+  isPartlyRequeued,
+  type LaneRef,
   lockLane,
-  type Place,
-  putBehindHolds,
-} from '../../lanes/kept-holds.ts';
+  type Requeuer,
+} from '../../lanes/requeue-holds.ts';
 import type { Listener } from '../../listeners/listener.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
 import {
@@ -30,7 +30,7 @@ import {
 } from './replay.sql.ts';
 
 /** Between the beginning of a transaction and the position of a delivery that it writes; far above what one may take. */
-const LONGEST_TRANSACTION_MS = 3_600_000;
+const MAX_TRANSACTION_MS = 3_600_000;
 /** Looked through while the caller waits: most replays are small, and then it is known at once how many match. */
 const DELIVERIES_AT_ONCE = 2_000;
 
@@ -109,8 +109,8 @@ export class ReplayStore {
     by: string,
   ): Promise<Begun> {
     return this.database.transaction(async (tx) => {
-      void tx.query(STRAIGHT_PLANS);
-      const span = [number, filter.since, filter.until ?? null, LONGEST_TRANSACTION_MS];
+      void tx.query(FORCE_INDEX_PLANS);
+      const span = [number, filter.since, filter.until ?? null, MAX_TRANSACTION_MS];
       const [found] = await tx.query<{ low: number; high: number }>(FIND_SPAN, span);
       const { low, high } = found!;
       const values = [number, JSON.stringify(filter), by, low, high];
@@ -161,40 +161,45 @@ export class ReplayStore {
    * Nothing is reopened before everything is selected: live ones of a key could pass those that are selected later.
    */
   step(replay: number, limits: StepLimits): Promise<Step | undefined> {
-    const { deliveries: mostDeliveries, inFlight: mostInFlight } = limits;
+    const { deliveries: maxDeliveries, inFlight: maxInFlight } = limits;
     return this.database.transaction(async (tx) => {
       const [taken] = await tx.query<Taken>(TAKE_REPLAY, [replay]);
       if (!taken) return undefined;
       if (taken.selectFrom !== null) {
-        void tx.query(STRAIGHT_PLANS);
+        void tx.query(FORCE_INDEX_PLANS);
         await this.select(taken, limits.selected, tx);
         return { kind: 'selected' };
       }
-      const [next] = await tx.query<Place & { key: string }>(NEXT_KEY, [replay]);
+      const [next] = await tx.query<LaneRef & { key: string }>(NEXT_KEY, [replay]);
       if (!next) {
         await tx.execute(MARK_DONE, [replay]);
         return { kind: 'done' };
       }
       const [[count], halfWay] = await Promise.all([
-        tx.query<{ waiting: number }>(IN_FLIGHT, [replay, mostInFlight]),
-        isHalfWay(tx, next, next.key, keeperOf(replay)),
+        tx.query<{ waiting: number }>(IN_FLIGHT, [replay, maxInFlight]),
+        isPartlyRequeued(tx, next, next.key, keeperOf(replay)),
       ]);
-      if (count!.waiting >= mostInFlight && !halfWay) return { kind: 'full' };
-      return this.reopen(replay, next, mostDeliveries, tx);
+      if (count!.waiting >= maxInFlight && !halfWay) return { kind: 'full' };
+      return this.reopen(replay, next, maxDeliveries, tx);
     });
   }
 
-  private async reopen(replay: number, place: Place, mostDeliveries: number, tx: Transaction): Promise<Step> {
+  private async reopen(
+    replay: number,
+    place: LaneRef,
+    maxDeliveries: number,
+    tx: Transaction,
+  ): Promise<Step> {
     const { lane } = place;
-    await Promise.all([tx.query(STRAIGHT_PLANS), lockLane(tx, place)]);
+    await Promise.all([tx.query(FORCE_INDEX_PLANS), lockLane(tx, place)]);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
-    const keys = await tx.query<ChangedKey>(REOPEN, [replay, lane, mostDeliveries]);
-    await putBehindHolds(tx, place, keys, keeperOf(replay));
+    const keys = await tx.query<ChangedKey>(REOPEN, [replay, lane, maxDeliveries]);
+    await holdRequeuedKeys(tx, place, keys, keeperOf(replay));
     return { kind: 'reopened', lane, deliveries: keys.reduce((sum, { changed }) => sum + changed, 0) };
   }
 }
 
 /** A dead letter is passed: it is what is sent again. */
-function keeperOf(replay: number): Keeper {
+function keeperOf(replay: number): Requeuer {
   return { name: `replay ${replay}`, note: `replay ${replay}`, passesDeadLetters: true };
 }

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { inVain } from '../../../test/support/in-vain.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { rowsFiltered } from '../../../test/support/rows-filtered.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { FIND_SPAN, MATCH_DELIVERIES, PART_END } from './replay.sql.ts';
 
 const HOUR_MS = 3_600_000;
@@ -32,7 +32,7 @@ afterAll(async () => {
 });
 
 async function explained(sql: string, values: unknown[], options = ''): Promise<string> {
-  await client.query(`BEGIN; ${STRAIGHT_PLANS}`);
+  await client.query(`BEGIN; ${FORCE_INDEX_PLANS}`);
   const { rows } = await client.query(`EXPLAIN (${options}COSTS OFF) ${sql}`, values);
   await client.query('ROLLBACK');
   return rows.map((row) => row['QUERY PLAN']).join('\n');
@@ -47,12 +47,12 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
 
   it('a replay of a short time looks at what was created then, not at all that ever was', async () => {
     const span = [1, ago(101), ago(100), HOUR_MS];
-    const { lookedAt } = await inVain(client, STRAIGHT_PLANS, FIND_SPAN, span);
+    const { lookedAt } = await rowsFiltered(client, FORCE_INDEX_PLANS, FIND_SPAN, span);
     expect(lookedAt).toBe(0);
     const { low, high } = (await client.query(FIND_SPAN, span)).rows[0];
     // An hour, and one before and after it; the other listener has every second position.
     expect(high - low).toBeLessThanOrEqual(182);
-    await client.query(`BEGIN; ${STRAIGHT_PLANS}`);
+    await client.query(`BEGIN; ${FORCE_INDEX_PLANS}`);
     const values = [1, 1, span[1], span[2], null, null, false, low, high];
     const { rows } = await client.query(`EXPLAIN (COSTS OFF) ${MATCH_DELIVERIES}`, values);
     const matched = await client.query(MATCH_DELIVERIES, values);

@@ -1,16 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { Backoffs } from '../../clock/backoffs.ts';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
-import { Setbacks } from '../../clock/setbacks.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import { DeliveryMetrics } from '../delivery-metrics.ts';
+import { DeliveryMetrics } from '../health/delivery-metrics.ts';
 import { ReplayStore, type Step } from './replay-store.ts';
 
 /** Their lane is locked for so long. */
 const DELIVERIES_PER_STEP = 500;
 /** Of one replay; beyond, it waits until they are sent. All deliveries of a key go on together. */
-const MOST_IN_FLIGHT = 500;
+const MAX_IN_FLIGHT = 500;
 /**
  * Looked through with one transaction for what a filter means, if all of it matches in a third of a second on a busy machine;
  * the next part waits as long as this one took, so that half of that time is left to others.
@@ -21,14 +21,14 @@ const POLL_MS = 500;
 const LIMITS = {
   selected: DELIVERIES_PER_PART,
   deliveries: DELIVERIES_PER_STEP,
-  inFlight: MOST_IN_FLIGHT,
+  inFlight: MAX_IN_FLIGHT,
 };
 
 /** Sends old deliveries again, a few at a time, so that live traffic is not drowned. */
 @Injectable()
 export class Replays {
   private readonly loop: Loop;
-  private readonly setbacks = new Setbacks();
+  private readonly setbacks = new Backoffs();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
@@ -51,7 +51,7 @@ export class Replays {
     let full = false;
     let selectingMs = 0;
     for (const replay of await this.store.unfinished()) {
-      if (this.setbacks.rests(replay)) continue;
+      if (this.setbacks.isBackingOff(replay)) continue;
       const startedAtMs = performance.now();
       const step = await this.step(replay);
       if (step?.kind === 'selected') selectingMs += performance.now() - startedAtMs;
@@ -62,7 +62,7 @@ export class Replays {
       if (step?.kind === 'full') full = true;
     }
     if (lanes.size > 0) {
-      this.wakeups.written('outbox', lanes);
+      this.wakeups.announce('outbox', lanes);
       return 'again';
     }
     if (selectingMs > 0) return { afterMs: Math.min(selectingMs, POLL_MS) };

@@ -13,7 +13,7 @@ import type { VacancyStatus } from './vacancy.ts';
 import { MENTION, TELL } from './vacancy-denormalizer.sql.ts';
 
 /** What a batch tells of one vacancy. */
-interface Told {
+interface VacancyFacts {
   readonly id: string;
   readonly status: VacancyStatus;
   readonly title?: string | undefined;
@@ -45,14 +45,14 @@ export class VacancyDenormalizer {
     const named = new Set(messages.flatMap(({ payload }) => payload.vacancyId ?? []));
     if (named.size === 0) return;
     await tx.query(MENTION, [[...named].sort()]);
-    const told = toldOf(messages);
+    const told = factsOf(messages);
     if (told.length > 0) await tx.query(TELL, [JSON.stringify(told)]);
   }
 }
 
 /** The last word on each vacancy: one statement cannot change a row twice. */
-function toldOf(messages: readonly Message<VacancyFact | CandidateApplied>[]): Told[] {
-  const told = new Map<string, Told>();
+function factsOf(messages: readonly Message<VacancyFact | CandidateApplied>[]): VacancyFacts[] {
+  const told = new Map<string, VacancyFacts>();
   for (const { payload, type, occurredAt, receivedAt } of messages) {
     if (!(payload instanceof VacancyFact)) continue;
     const id = payload.vacancyId;

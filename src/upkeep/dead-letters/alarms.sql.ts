@@ -1,5 +1,5 @@
 /** alarms.one — one replica at a time. */
-export const TAKE_TURN = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('deadLetters.alarms')) AS mine`;
+export const TRY_ALARM_LOCK = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('deadLetters.alarms')) AS mine`;
 
 /**
  * alarms.count — dead letters of each queue that has any, or was reported; never more of one than decide anything.

@@ -5,7 +5,7 @@ import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { Alerts } from '../../telemetry/alerts.ts';
-import { COUNT_QUEUES, SET_REPORTED, TAKE_TURN } from './alarms.sql.ts';
+import { COUNT_QUEUES, SET_REPORTED, TRY_ALARM_LOCK } from './alarms.sql.ts';
 
 const EVERY_MS = 2_000;
 
@@ -31,7 +31,7 @@ export class DeadLetterAlarms {
 
   private async pass(): Promise<Next> {
     await this.database.transaction(async (tx) => {
-      const [turn] = await tx.query<{ mine: boolean }>(TAKE_TURN);
+      const [turn] = await tx.query<{ mine: boolean }>(TRY_ALARM_LOCK);
       if (!turn?.mine) return;
       const most = Math.max(...this.settings.deadLetterAlerts.flatMap(({ thresholds }) => thresholds));
       for (const row of await tx.query<QueueCount>(COUNT_QUEUES, [most])) await this.report(row, tx);

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter, Stage } from './dead-letter-filter.ts';
 import {
@@ -104,7 +104,7 @@ export class DeadLettersStore {
 
   private query<Row>(sql: string, values: readonly unknown[]): Promise<Row[]> {
     return this.database.transaction((tx) => {
-      void tx.query(STRAIGHT_PLANS);
+      void tx.query(FORCE_INDEX_PLANS);
       return tx.query<Row>(sql, values);
     });
   }

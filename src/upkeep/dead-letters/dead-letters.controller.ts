@@ -17,7 +17,7 @@ import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { faultyFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
-import { MOST_ATTEMPTS } from '../../outbox/attempts.ts';
+import { MAX_ATTEMPTS } from '../../outbox/settle/attempts.ts';
 import { checkedFilter, DeadLetterFilter, FILTER_NAMES, STAGES, type Stage } from './dead-letter-filter.ts';
 import { deadLetterJson, deadLetterView } from './dead-letter-view.ts';
 import { type DeadLetterCursor, DeadLettersStore, type FoundRow } from './dead-letters-store.ts';
@@ -25,13 +25,13 @@ import { type RulingKind, rulingView } from './ruling.ts';
 import { NotDead, RulingStore } from './ruling-store.ts';
 import { Rulings } from './rulings.ts';
 
-const LONGEST_REASON = 500;
+const MAX_REASON = 500;
 
 export class Reason {
   @ApiPropertyOptional({ example: 'the vacancy was closed by hand' })
   @Nullable()
   @IsString()
-  @Length(1, LONGEST_REASON)
+  @Length(1, MAX_REASON)
   reason?: string;
 }
 
@@ -149,7 +149,7 @@ export class DeadLettersController {
   @Allow('read')
   @ApiOperation({
     summary: 'A dead letter with its payload and attempts; by the id of the message, or of the delivery.',
-    description: `\`attempts\` has the newest ${MOST_ATTEMPTS}, \`attemptsTotal\` says how many there were.`,
+    description: `\`attempts\` has the newest ${MAX_ATTEMPTS}, \`attemptsTotal\` says how many there were.`,
   })
   @ApiQuery({ name: 'stage', required: false, enum: STAGES })
   @ApiQuery({ name: 'source', required: false, description: 'Where several sources used the same id.' })

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { inVain } from '../../../test/support/in-vain.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { rowsFiltered } from '../../../test/support/rows-filtered.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter } from './dead-letter-filter.ts';
 import { groupDeadLetters, listDeadLetters } from './dead-letters.sql.ts';
@@ -59,7 +59,7 @@ async function connected<Answer>(work: (client: pg.Client) => Promise<Answer>): 
 
 const planOf = (sql: string, values: unknown[]) =>
   connected(async (client) => {
-    await client.query(`BEGIN; ${STRAIGHT_PLANS}`);
+    await client.query(`BEGIN; ${FORCE_INDEX_PLANS}`);
     const { rows } = await client.query(`EXPLAIN (COSTS OFF) ${sql}`, values);
     return rows.map((row) => row['QUERY PLAN']).join('\n');
   });
@@ -91,7 +91,7 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
 
   it('a ruling goes straight to the items of its step, however long their key is', async () => {
     const { lookedAt } = await connected((client) =>
-      inVain(client, STRAIGHT_PLANS, applyRuling('inbox', 'revive'), [1, 0, 500]),
+      rowsFiltered(client, FORCE_INDEX_PLANS, applyRuling('inbox', 'revive'), [1, 0, 500]),
     );
     // Each of them is sorted into those that are dead letters and those that are none.
     expect(lookedAt).toBe(500);
@@ -99,7 +99,7 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
 
   it('a ruling finds out where it has room without a look at what it has on its way elsewhere', async () => {
     const { lookedAt, left } = await connected((client) =>
-      inVain(client, STRAIGHT_PLANS, NEXT_KEYS, [1, 500]),
+      rowsFiltered(client, FORCE_INDEX_PLANS, NEXT_KEYS, [1, 500]),
     );
     expect({ lookedAt, left }).toEqual({ lookedAt: 0, left: 3 });
   });

@@ -1,9 +1,9 @@
 import { withinBytes } from '../../http/page-bytes.ts';
-import { ATTEMPTS_OF } from '../../outbox/attempts.ts';
+import { ATTEMPTS_OF } from '../../outbox/settle/attempts.ts';
 import type { Stage } from './dead-letter-filter.ts';
 
 /** Counting what waits behind a dead letter ends here. */
-export const MOST_WAITING = 100;
+export const MAX_WAITING = 100;
 
 const OF_STAGE = {
   inbox: `'inbox' AS stage, inbox.id, NULL::text AS listener, inbox.received_at AS created_at`,
@@ -20,12 +20,12 @@ const SHOWN = (stage: Stage) => `
 const BEHIND = (table: Stage) => `
   SELECT FROM ${table} AS behind
   WHERE page.stage = '${table}' AND behind.lane = page.lane AND behind.key = page.order_key AND behind.settled_at IS NULL AND behind.waits = 'held'
-  LIMIT ${MOST_WAITING}`;
+  LIMIT ${MAX_WAITING}`;
 
 const WAITING = `(SELECT count(*)::int FROM ((${BEHIND('inbox')}) UNION ALL (${BEHIND('outbox')})) AS those)`;
 
 /**
- * deadLetters.list — the last to die first, each with how many wait behind it, counted up to ${MOST_WAITING}.
+ * deadLetters.list — the last to die first, each with how many wait behind it, counted up to ${MAX_WAITING}.
  * `parts` are FROM and WHERE per stage, $1 limit, $2 micros, $3 stage, $4 position of the last one seen
  */
 export function listDeadLetters(parts: readonly { stage: Stage; from: string }[]): string {

@@ -1,19 +1,19 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { Reads } from '../../database/reads.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
 import {
   type ChangedKey,
+  completedKeys,
   endDeadLetterHolds,
-  isHalfWay,
-  type Keeper,
+  holdRequeuedKeys,
+  isPartlyRequeued,
+  type LaneRef,
   lockLane,
-  type Place,
-  putBehindHolds,
-  wholeOnes,
-} from '../../lanes/kept-holds.ts';
+  type Requeuer,
+} from '../../lanes/requeue-holds.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter } from './dead-letter-filter.ts';
 import type { DeadLetterRow } from './dead-letters-store.ts';
@@ -32,7 +32,7 @@ import {
 } from './rulings.sql.ts';
 
 /** The first key with something left of a queue. */
-interface Head extends Place {
+interface Head extends LaneRef {
   readonly key: string;
   /** On its way in that queue. */
   readonly waiting: number;
@@ -52,7 +52,7 @@ export class RulingStore {
   /** Whom the filter means now is written down; it does not grow while the ruling is carried out. */
   create(filter: DeadLetterFilter, request: RulingRequest): Promise<{ id: number; matched: number }> {
     return this.database.transaction(async (tx) => {
-      void tx.query(STRAIGHT_PLANS);
+      void tx.query(FORCE_INDEX_PLANS);
       const id = await this.insert(filter, request, tx);
       let matched = 0;
       for (const stage of stagesOf(filter)) {
@@ -67,7 +67,7 @@ export class RulingStore {
   /** One, at once. Throws NotDead. */
   one({ stage, id, lane, order_key, position }: DeadLetterRow, request: RulingRequest): Promise<void> {
     return this.database.transaction(async (tx) => {
-      void tx.query(STRAIGHT_PLANS);
+      void tx.query(FORCE_INDEX_PLANS);
       const ruling = await this.insert({ id }, request, tx);
       await tx.execute(ADD_ITEM, [ruling, stage, lane, order_key, position]);
       await this.record(ruling, { target: id, count: 1 }, request, tx);
@@ -88,20 +88,20 @@ export class RulingStore {
   }
 
   /** One step of a ruling, in the first queue that has room; undefined: another replica is at it. */
-  step(ruling: number, mostItems: number, mostInFlight: number): Promise<Step | undefined> {
+  step(ruling: number, maxItems: number, maxInFlight: number): Promise<Step | undefined> {
     return this.database.transaction(async (tx) => {
-      void tx.query(STRAIGHT_PLANS);
+      void tx.query(FORCE_INDEX_PLANS);
       const [taken] = await tx.query<{ kind: RulingKind }>(TAKE_RULING, [ruling]);
       if (!taken) return undefined;
-      const heads = await tx.query<Head>(NEXT_KEYS, [ruling, mostInFlight]);
+      const heads = await tx.query<Head>(NEXT_KEYS, [ruling, maxInFlight]);
       if (heads.length === 0) {
         await tx.execute(MARK_DONE, [ruling]);
         return { kind: 'done' };
       }
-      const head = await withRoom(tx, ruling, heads, mostInFlight);
+      const head = await withRoom(tx, ruling, heads, maxInFlight);
       if (!head) return { kind: 'full' };
       const { stage, lane } = head;
-      const changed = await this.apply(tx, ruling, taken.kind, { stage, lane }, mostItems);
+      const changed = await this.apply(tx, ruling, taken.kind, { stage, lane }, maxItems);
       return { kind: 'applied', ruling: taken.kind, stage, lane, changed };
     });
   }
@@ -127,15 +127,15 @@ export class RulingStore {
     tx: Transaction,
     ruling: number,
     kind: RulingKind,
-    place: Place,
-    mostItems: number,
+    place: LaneRef,
+    maxItems: number,
   ): Promise<number> {
     const { stage, lane } = place;
     await lockLane(tx, place);
     // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
-    const keys = await tx.query<ChangedKey>(applyRuling(stage, kind), [ruling, lane, mostItems]);
-    if (kind === 'revive') await putBehindHolds(tx, place, keys, keeperOf(ruling));
-    else await endDeadLetterHolds(tx, place, wholeOnes(keys));
+    const keys = await tx.query<ChangedKey>(applyRuling(stage, kind), [ruling, lane, maxItems]);
+    if (kind === 'revive') await holdRequeuedKeys(tx, place, keys, keeperOf(ruling));
+    else await endDeadLetterHolds(tx, place, completedKeys(keys));
     return keys.reduce((sum, { changed }) => sum + changed, 0);
   }
 }
@@ -145,14 +145,14 @@ async function withRoom(
   tx: Transaction,
   ruling: number,
   heads: readonly Head[],
-  mostInFlight: number,
+  maxInFlight: number,
 ): Promise<Head | undefined> {
   const rooms = await Promise.all(
-    heads.map((head) => head.waiting < mostInFlight || isHalfWay(tx, head, head.key, keeperOf(ruling))),
+    heads.map((head) => head.waiting < maxInFlight || isPartlyRequeued(tx, head, head.key, keeperOf(ruling))),
   );
   return heads.find((_, n) => rooms[n]);
 }
 
-function keeperOf(ruling: number): Keeper {
+function keeperOf(ruling: number): Requeuer {
   return { name: `ruling ${ruling}`, note: `revived by ruling ${ruling}`, passesDeadLetters: false };
 }

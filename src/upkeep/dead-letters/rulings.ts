@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { Backoffs } from '../../clock/backoffs.ts';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
-import { Setbacks } from '../../clock/setbacks.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -13,7 +13,7 @@ import { RulingStore } from './ruling-store.ts';
 /** Their lane is locked for so long. */
 const ITEMS_PER_STEP = 500;
 /** Of one ruling in one queue; beyond, that waits until they are handled. All dead letters of a key go on together. */
-const MOST_IN_FLIGHT = 500;
+const MAX_IN_FLIGHT = 500;
 const POLL_MS = 500;
 
 /** Carries out what operators decide about dead letters: one at once, many a few at a time. */
@@ -21,7 +21,7 @@ const POLL_MS = 500;
 export class Rulings {
   private readonly loop: Loop;
   private readonly counts;
-  private readonly setbacks = new Setbacks();
+  private readonly setbacks = new Backoffs();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
@@ -51,7 +51,7 @@ export class Rulings {
     const { stage, lane, id } = row;
     this.report(request, { stage, id, matched: 1 });
     this.count(request.kind, stage, 1);
-    this.wakeups.written(stage, new Set([lane]));
+    this.wakeups.announce(stage, new Set([lane]));
   }
 
   async many(filter: DeadLetterFilter, request: RulingRequest): Promise<{ id: number; matched: number }> {
@@ -66,14 +66,14 @@ export class Rulings {
     const written: Record<Stage, Set<number>> = { inbox: new Set(), outbox: new Set() };
     const steps: (Step | undefined)[] = [];
     for (const ruling of await this.store.undone()) {
-      if (this.setbacks.rests(ruling)) continue;
+      if (this.setbacks.isBackingOff(ruling)) continue;
       const step = await this.step(ruling);
       steps.push(step);
       if (step?.kind !== 'applied') continue;
       this.count(step.ruling, step.stage, step.changed);
       written[step.stage].add(step.lane);
     }
-    for (const stage of STAGES) if (written[stage].size) this.wakeups.written(stage, written[stage]);
+    for (const stage of STAGES) if (written[stage].size) this.wakeups.announce(stage, written[stage]);
     if (steps.some((step) => step?.kind === 'applied')) return 'again';
     return steps.some((step) => step?.kind === 'full') ? 'soon' : 'idle';
   }
@@ -82,7 +82,7 @@ export class Rulings {
   private step(ruling: number): Promise<Step | undefined> {
     return this.setbacks.attempt(
       ruling,
-      () => this.store.step(ruling, ITEMS_PER_STEP, MOST_IN_FLIGHT),
+      () => this.store.step(ruling, ITEMS_PER_STEP, MAX_IN_FLIGHT),
       (error, retryInMs) =>
         this.log.error(
           { event: 'dead-letters.ruling-failed', ruling, retryInMs, error },

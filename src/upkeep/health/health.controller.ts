@@ -17,7 +17,7 @@ export class HealthController {
   @Allow('public')
   @ApiOperation({ summary: '200 while the loops of this replica cycle; never asks the database.' })
   livez(@Res({ passthrough: true }) reply: FastifyReply) {
-    const standingStill = this.loops.standingStill();
+    const standingStill = this.loops.stalled();
     if (standingStill.length === 0) return { status: 'alive' };
     void reply.code(503);
     return { status: 'standing still', loops: standingStill };

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { OBSERVE } from './observation.sql.ts';
 
 /** One value of a measure, as the database has it. */
@@ -14,9 +14,9 @@ export interface Observed {
 }
 
 /** Rows counted of one kind over all listeners; what is beyond is not looked at. */
-export const MOST_COUNTED = 20_000;
+export const MAX_COUNTED = 20_000;
 /** Held keys looked at for the oldest, over all listeners. */
-const MOST_KEYS = 4_000;
+const MAX_KEYS = 4_000;
 export const SOON_SECONDS = 300;
 /** A stream of messages that each have a short time is no reason to worry: one that has waited is. */
 export const WAITED_SECONDS = 60;
@@ -26,9 +26,9 @@ export class ObservationStore {
   constructor(private readonly database: Database) {}
 
   async observe(): Promise<readonly Observed[]> {
-    const [, rows] = await this.database.together([
-      [STRAIGHT_PLANS],
-      [OBSERVE, [MOST_COUNTED, MOST_KEYS, SOON_SECONDS, WAITED_SECONDS]],
+    const [, rows] = await this.database.inOneRoundTrip([
+      [FORCE_INDEX_PLANS],
+      [OBSERVE, [MAX_COUNTED, MAX_KEYS, SOON_SECONDS, WAITED_SECONDS]],
     ]);
     return (rows as (Omit<Observed, 'value'> & { value: unknown })[]).map((row) => ({
       ...row,

@@ -5,7 +5,7 @@ import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 import {
-  MOST_COUNTED,
+  MAX_COUNTED,
   ObservationStore,
   type Observed,
   SOON_SECONDS,
@@ -22,11 +22,11 @@ interface Measure {
 }
 
 /** As often a look may fail before what it saw last is not shown any more: no number is better than an old one. */
-const MOST_FAILURES = 4;
+const MAX_FAILURES = 4;
 
 const MEASURES: Readonly<Record<string, Measure>> = {
   backlog: {
-    help: `What waits or is in flight, by stage and listener; closed: ready, and nothing is sent to the listener now; limited: ready, and its own rate is used up; counted up to ${MOST_COUNTED} over all listeners, of the inbox estimated beyond.`,
+    help: `What waits or is in flight, by stage and listener; closed: ready, and nothing is sent to the listener now; limited: ready, and its own rate is used up; counted up to ${MAX_COUNTED} over all listeners, of the inbox estimated beyond.`,
     labels: ['stage', 'listener', 'status'],
     kind: 'status',
   },
@@ -40,7 +40,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     labels: ['stage', 'listener'],
   },
   holds: {
-    help: `Keys that wait, by reason; the first ${MOST_COUNTED} of each stage.`,
+    help: `Keys that wait, by reason; the first ${MAX_COUNTED} of each stage.`,
     labels: ['stage', 'reason'],
     kind: 'reason',
   },
@@ -94,7 +94,7 @@ export class Observation {
       return 'idle';
     } catch (error) {
       this.failures += 1;
-      if (this.failures >= MOST_FAILURES) this.forget();
+      if (this.failures >= MAX_FAILURES) this.forget();
       throw error;
     }
   }

@@ -144,4 +144,4 @@ export const REMOVE_PRODUCERS = `
   FROM (SELECT source, id FROM stretch ORDER BY source DESC, id DESC LIMIT 1) AS last`;
 
 /** retention.one — one sweeper at a time over all replicas. */
-export const TAKE_BROOM = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('retention')) AS mine`;
+export const TRY_RETENTION_LOCK = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('retention')) AS mine`;

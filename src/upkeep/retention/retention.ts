@@ -5,10 +5,10 @@ import { Loops } from '../../clock/loops.ts';
 import { formatDuration } from '../../config/duration.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
-import { STRAIGHT_PLANS } from '../../database/straight-plans.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
-import { endDeadLetterHolds, lockLane } from '../../lanes/kept-holds.ts';
+import { endDeadLetterHolds, lockLane } from '../../lanes/requeue-holds.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -21,7 +21,7 @@ import {
   REMOVE_REPLAYS,
   REMOVE_RULING_ITEMS,
   REMOVE_RULINGS,
-  TAKE_BROOM,
+  TRY_RETENTION_LOCK,
 } from './retention.sql.ts';
 
 const EVERY_MS = 60_000;
@@ -38,12 +38,12 @@ type Stage = 'inbox' | 'outbox';
 type Place = readonly [lane: number, position: number];
 
 /** When a sweep is to end early, and whom it tells that it gets on. */
-interface Course {
+interface SweepContext {
   readonly signal: AbortSignal;
   readonly progressed: () => void;
 }
 
-const WITHOUT_END: Course = { signal: new AbortController().signal, progressed: () => undefined };
+const WITHOUT_END: SweepContext = { signal: new AbortController().signal, progressed: () => undefined };
 
 interface Step {
   readonly removed: number;
@@ -114,7 +114,7 @@ export class Retention {
   }
 
   /** Deliveries first: a message goes when its deliveries are gone. */
-  async sweep(course: Course = WITHOUT_END): Promise<void> {
+  async sweep(course: SweepContext = WITHOUT_END): Promise<void> {
     const { retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded } =
       this.settings;
     const { retentionTypes, retentionDeadQueues, retentionAudit } = this.settings;
@@ -141,7 +141,12 @@ export class Retention {
     if (fromTheBeginning) await this.removeProducers(course);
   }
 
-  private async walk(course: Course, stage: Stage, sql: string, values: readonly unknown[]): Promise<void> {
+  private async walk(
+    course: SweepContext,
+    stage: Stage,
+    sql: string,
+    values: readonly unknown[],
+  ): Promise<void> {
     let after = this.lookedUpTo[stage];
     for (let metYoung = false; ; ) {
       const step = await this.step(stage, sql, [after, STRETCH, ...values]);
@@ -159,7 +164,7 @@ export class Retention {
   /** Undefined: another replica sweeps. */
   private step(stage: Stage, sql: string, values: readonly unknown[]): Promise<Step | undefined> {
     return this.database.transaction(async (tx) => {
-      const [broom] = await tx.query<{ mine: boolean }>(TAKE_BROOM);
+      const [broom] = await tx.query<{ mine: boolean }>(TRY_RETENTION_LOCK);
       if (!broom?.mine) return undefined;
       const [row] = await tx.query<Step>(sql, values);
       await this.endHolds(stage, row!.dead, tx);
@@ -169,7 +174,7 @@ export class Retention {
 
   /** Nothing waits behind them any more: with the last dead letter that a hold stands for it goes. */
   private async endHolds(stage: Stage, dead: Step['dead'], tx: Transaction): Promise<void> {
-    if (dead.length > 0) void tx.query(STRAIGHT_PLANS);
+    if (dead.length > 0) void tx.query(FORCE_INDEX_PLANS);
     const ending = byLane(dead).map(([lane, keys]) => endDeadLetterHolds(tx, { stage, lane }, keys));
     await Promise.all(ending);
   }
@@ -189,11 +194,11 @@ export class Retention {
     }
   }
 
-  private async removeProducers({ signal, progressed }: Course): Promise<void> {
+  private async removeProducers({ signal, progressed }: SweepContext): Promise<void> {
     let after = { source: '', id: '' };
     while (!signal.aborted) {
       const values = [after.source, after.id, STRETCH, this.settings.retentionProducers];
-      const [, rows] = await this.database.together([[STRAIGHT_PLANS], [REMOVE_PRODUCERS, values]]);
+      const [, rows] = await this.database.inOneRoundTrip([[FORCE_INDEX_PLANS], [REMOVE_PRODUCERS, values]]);
       const [step] = rows as [{ removed: number; source: string; id: string }?];
       if (!step) return;
       this.removed.inc({ stage: 'producers' }, step.removed);
@@ -204,7 +209,7 @@ export class Retention {
 
   /** Their items first, and one without any goes itself. */
   private async removeWithItems(
-    course: Course,
+    course: SweepContext,
     items: string,
     ones: string,
     olderThanMs: number,
@@ -215,7 +220,7 @@ export class Retention {
 
   /** A part at a time, until there is nothing left. */
   private async removeAll(
-    { signal, progressed }: Course,
+    { signal, progressed }: SweepContext,
     removeSome: (most: number) => Promise<number>,
   ): Promise<void> {
     while (!signal.aborted && (await removeSome(STRETCH)) === STRETCH) progressed();

@@ -14,7 +14,7 @@ interface Field {
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 const WEEKDAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
-const LONGEST_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+const MAX_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 const FIELDS: readonly Field[] = [
   { name: 'second', low: 0, high: 59, names: [], maxStep: 60, allowed: '0 to 59' },
@@ -91,7 +91,7 @@ function numberOf(text: string, { low, high, names }: Field): number | undefined
 /** Where both kinds of days are given, either will do. */
 function fires(days: Set<number>, months: Set<number>, weekdays: Set<number>): boolean {
   const everyWeekday = new Set([...weekdays].map((day) => day % 7)).size === 7;
-  return !everyWeekday || [...months].some((month) => Math.min(...days) <= LONGEST_MONTHS[month - 1]!);
+  return !everyWeekday || [...months].some((month) => Math.min(...days) <= MAX_MONTHS[month - 1]!);
 }
 
 function quoted(text: string): string {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Cron } from './cron.ts';
-import { dueTicks, MOST_MISSED, type OnMissed } from './due-ticks.ts';
+import { dueTicks, MAX_MISSED, type OnMissed } from './due-ticks.ts';
 
 function cronOf(text: string, timezone = 'Europe/Warsaw'): Cron {
   const parsed = Cron.parse(text, timezone);
@@ -121,7 +121,7 @@ describe('what is due', () => {
     );
     expect(second!.ticks).toHaveLength(61);
     expect(second!.ticks[0]!.toISOString()).toBe('2026-01-01T09:59:00.000Z');
-    expect(all!.ticks).toHaveLength(MOST_MISSED + 60);
+    expect(all!.ticks).toHaveLength(MAX_MISSED + 60);
     expect(due('0 0 1 1 *', '2001-01-01T00:00:00Z', '2026-06-01T00:00:00Z').ticks).toEqual([
       '2026-01-01T00:00',
     ]);

@@ -6,7 +6,7 @@ export type OnMissed = (typeof ON_MISSED)[number];
 /** A tick that is later than this was missed: nobody was there. Until then it is only late. */
 export const LATE_MS = 60_000;
 /** Of those that were missed. */
-export const MOST_MISSED = 1_000;
+export const MAX_MISSED = 1_000;
 
 export interface DueTicks {
   readonly ticks: readonly Date[];
@@ -30,7 +30,7 @@ export function dueTicks(cron: Cron, nextAt: Date, now: Date, onMissed: OnMissed
 
 function missedTicks(cron: Cron, from: Date, to: Date, onMissed: OnMissed): Date[] {
   if (onMissed === 'skip') return [];
-  if (onMissed === 'all') return cron.between(from, to, MOST_MISSED);
+  if (onMissed === 'all') return cron.between(from, to, MAX_MISSED);
   const last = cron.last(from, to);
   return last ? [last] : [];
 }

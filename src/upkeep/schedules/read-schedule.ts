@@ -5,7 +5,7 @@ import { readWithRawMember } from '../../http/body.ts';
 import { Nullable } from '../../http/optional.ts';
 import { faultyFields } from '../../http/problems.ts';
 import { validated } from '../../http/valid-body.ts';
-import { checkKey, checkName, Faults, LONGEST_TYPE } from '../../inbox/fields.ts';
+import { checkKey, checkName, Faults, MAX_TYPE } from '../../inbox/fields.ts';
 import { Cron, type Parsed } from './cron.ts';
 import { cronFault } from './cron-fields.ts';
 import { ON_MISSED, type OnMissed } from './due-ticks.ts';
@@ -64,7 +64,7 @@ export async function readSchedule(request: FastifyRequest): Promise<PostedSched
   if (payload === undefined) faults.add('/payload', 'is required');
   else if (Buffer.byteLength(payload) > MAX_PAYLOAD_BYTES)
     faults.add('/payload', `must not be larger than ${MAX_PAYLOAD_BYTES} bytes`);
-  const type = checkName(fields.type, LONGEST_TYPE, '/type', faults);
+  const type = checkName(fields.type, MAX_TYPE, '/type', faults);
   const key = fields.key === undefined ? null : checkKey(fields.key, '/key', faults);
   const timezone = fields.timezone ?? 'UTC';
   const parsed = parse(fields.cron, timezone);

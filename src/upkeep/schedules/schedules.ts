@@ -14,11 +14,11 @@ import { dueTicks } from './due-ticks.ts';
 import { type ScheduleRow, ScheduleStore } from './schedule-store.ts';
 
 const SOURCE = 'urn:sluice:schedules';
-const MOST_AT_ONCE = 20;
+const MAX_AT_ONCE = 20;
 /** Of the payloads in one statement: a thousand missed ticks have as many copies. */
 const MAX_INSERT_BYTES = 4_194_304;
 /** Another replica may have been told of a schedule. */
-const LONGEST_REST_MS = 1_000;
+const MAX_REST_MS = 1_000;
 /** So long a schedule that this replica does not understand is left to others. */
 const LEFT_MS = 60_000;
 
@@ -44,7 +44,7 @@ export class Schedules {
     loops: Loops,
     metrics: Metrics,
   ) {
-    this.loop = loops.run('upkeep', 'schedules', LONGEST_REST_MS, () => this.pass());
+    this.loop = loops.run('upkeep', 'schedules', MAX_REST_MS, () => this.pass());
     this.ticks = metrics.counter({
       name: 'schedule_ticks_total',
       help: 'Messages posted by schedules.',
@@ -60,15 +60,15 @@ export class Schedules {
 
   private async pass(): Promise<Next> {
     const { schedules, lanes } = await this.database.transaction((tx) => this.postDue(tx));
-    if (lanes.size) this.wakeups.written('inbox', lanes);
-    if (schedules === MOST_AT_ONCE) return 'again';
-    const ms = (await this.store.untilNextMs(this.leftToOthers())) ?? LONGEST_REST_MS;
+    if (lanes.size) this.wakeups.announce('inbox', lanes);
+    if (schedules === MAX_AT_ONCE) return 'again';
+    const ms = (await this.store.untilNextMs(this.leftToOthers())) ?? MAX_REST_MS;
     // What is due and was not taken is in another replica's hands.
-    return { afterMs: Math.min(LONGEST_REST_MS, Math.max(20, ms)) };
+    return { afterMs: Math.min(MAX_REST_MS, Math.max(20, ms)) };
   }
 
   private async postDue(tx: Transaction): Promise<Posted> {
-    const due = await this.store.takeDue(MOST_AT_ONCE, this.leftToOthers(), tx);
+    const due = await this.store.takeDue(MAX_AT_ONCE, this.leftToOthers(), tx);
     const lanes = new Set<number>();
     for (const row of due) for (const lane of await this.post(row, row.now, tx)) lanes.add(lane);
     return { schedules: due.length, lanes };

@@ -1,0 +1,53 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Backoffs } from './backoffs.ts';
+
+let setbacks: Backoffs;
+let rests: number[];
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  setbacks = new Backoffs();
+  rests = [];
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+describe('what failed', () => {
+  it('rests by itself, and the others do not', async () => {
+    expect(await fails(1)).toBeUndefined();
+    expect([setbacks.isBackingOff(1), setbacks.isBackingOff(2)]).toEqual([true, false]);
+    jest.advanceTimersByTime(999);
+    expect(setbacks.isBackingOff(1)).toBe(true);
+    jest.advanceTimersByTime(1);
+    expect(setbacks.isBackingOff(1)).toBe(false);
+  });
+
+  it('rests longer each time, up to a minute', async () => {
+    for (let time = 0; time < 8; time++) await fails(1);
+    expect(rests).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+  });
+
+  it('begins anew once it went well, and answers with what came of it', async () => {
+    await fails(1);
+    await fails(1);
+    expect(await setbacks.attempt(1, async () => 'done', noted)).toBe('done');
+    expect(setbacks.isBackingOff(1)).toBe(false);
+    await fails(1);
+    expect(rests).toEqual([1_000, 2_000, 1_000]);
+  });
+
+  it('is not to blame for a database that is away', async () => {
+    const away = new Error('Connection terminated');
+    await expect(setbacks.attempt(1, () => Promise.reject(away), noted)).rejects.toBe(away);
+    expect([setbacks.isBackingOff(1), rests]).toEqual([false, []]);
+  });
+});
+
+function fails(id: number): Promise<unknown> {
+  return setbacks.attempt(id, () => Promise.reject(new Error('no luck')), noted);
+}
+
+function noted(_error: unknown, retryInMs: number): void {
+  rests.push(retryInMs);
+}

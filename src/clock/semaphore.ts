@@ -1,0 +1,34 @@
+/** So many at a time; the others wait in line. */
+export class Semaphore {
+  private readonly queue: (() => void)[] = [];
+
+  constructor(private free: number) {}
+
+  get waiting(): number {
+    return this.queue.length;
+  }
+
+  acquire(): Promise<void> {
+    if (this.free <= 0) return new Promise((resolve) => this.queue.push(resolve));
+    this.free -= 1;
+    return Promise.resolve();
+  }
+
+  /** To the next in line, if there is one. */
+  release(): void {
+    this.free += 1;
+    if (this.free > 0) this.next();
+  }
+
+  /** Nobody is to wait any more. */
+  releaseAll(): void {
+    while (this.queue.length > 0) this.next();
+  }
+
+  private next(): void {
+    const next = this.queue.shift();
+    if (!next) return;
+    this.free -= 1;
+    next();
+  }
+}

@@ -1,0 +1,197 @@
+import { Injectable } from '@nestjs/common';
+import type { Message } from '../../contract/message.ts';
+import type { ReadModelTransaction } from '../../contract/read-model-transaction.ts';
+import { codeOf } from '../../database/faults.ts';
+import { groupBy } from '../../database/group-by.ts';
+import { TransactionTimeout } from '../../database/transaction.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
+import { classFor, messageOf, withPayloadOf } from './applied-message.ts';
+import type { DeclaredDenormalizer } from './declared-denormalizer.ts';
+import { Denormalizers } from './denormalizers.ts';
+
+/** What `prepare` returned for a message, by denormalizer; or what it threw. */
+export interface Preparation {
+  readonly results: ReadonlyMap<string, unknown>;
+  readonly error: unknown;
+}
+
+export type Prepared = ReadonlyMap<ClaimedMessage, Preparation>;
+
+/** An apply threw: whose, and what. */
+export class ApplyFailed extends Error {
+  constructor(
+    /** All that are known to have failed by themselves; none when it cannot be told (a whole batch was applied). */
+    readonly failed: readonly ClaimedMessage[],
+    /** The first one's. */
+    readonly reason: unknown,
+  ) {
+    super('a denormalizer failed');
+  }
+}
+
+/** Gives work up that does not end. */
+export type TimeLimit = <T>(work: Promise<T>) => Promise<T>;
+
+/** One denormalizer's turn at one message. */
+interface Step {
+  readonly row: ClaimedMessage;
+  readonly one: DeclaredDenormalizer;
+  readonly message: Message;
+}
+
+/** Its own fault: the connection was there, and nothing was asked of it, or too much. */
+class ApplyHung extends Error {
+  constructor(cause: unknown) {
+    super(`apply did not end (${(cause as Error).message}); what waits for others belongs into prepare`, {
+      cause,
+    });
+    this.name = 'ApplyHung';
+  }
+}
+
+/** The server ends a session that idles in a transaction for too long. */
+const IDLE_IN_TRANSACTION = '25P03';
+
+function isTimedOut(error: unknown): boolean {
+  return error instanceof TransactionTimeout || codeOf(error) === IDLE_IN_TRANSACTION;
+}
+
+/** It hung without asking anything of the database: whoever was under way with it did, too. */
+export function hungWithoutQuery(reason: unknown): boolean {
+  return reason instanceof ApplyHung && codeOf(reason.cause) === IDLE_IN_TRANSACTION;
+}
+
+/** The transaction is dead already, or a text could not be parsed in it: whoever gets this did not kill it. */
+const ABORTED_BY_ANOTHER = ['25P02', '26000'];
+
+/** Runs the denormalizers over a batch, inside its transaction. */
+@Injectable()
+export class DenormalizerRunner {
+  constructor(private readonly denormalizers: Denormalizers) {}
+
+  /**
+   * Message by message within a key, and for each message one denormalizer after the other; different keys side by
+   * side. Not one denormalizer over all messages and then the next: two that each handle one type of the same table
+   * would then see a key's messages in the order of the denormalizers, not of the messages.
+   * What is given up by the bound is the failure of those that were under way.
+   */
+  async apply(
+    rows: readonly ClaimedMessage[],
+    tx: ReadModelTransaction,
+    prepared: Prepared,
+    bound: TimeLimit = (work) => work,
+  ): Promise<void> {
+    const underWay = new Set<ClaimedMessage>();
+    try {
+      await bound(this.applyStages(this.stepsOf(rows), tx, prepared, underWay));
+    } catch (error) {
+      throw isTimedOut(error) ? new ApplyFailed([...underWay], new ApplyHung(error)) : error;
+    }
+  }
+
+  private async applyStages(
+    steps: readonly Step[],
+    tx: ReadModelTransaction,
+    prepared: Prepared,
+    underWay: Set<ClaimedMessage>,
+  ): Promise<void> {
+    for (const stage of this.denormalizers.stages) {
+      const own = steps.filter(({ one }) => stage.has(one));
+      if (own.length === 0) continue;
+      if (own[0]!.one.instance.applyBatch) await applyTogether(own, tx, underWay);
+      else await applyEach(own, tx, prepared, underWay);
+    }
+  }
+
+  /** Payloads are checked before the first statement: one that does not match costs the others nothing. */
+  private stepsOf(rows: readonly ClaimedMessage[]): Step[] {
+    const failures: ApplyFailed[] = [];
+    const steps = rows.flatMap((row) => {
+      try {
+        return this.stepsOfOne(row);
+      } catch (reason) {
+        failures.push(new ApplyFailed([row], reason));
+        return [];
+      }
+    });
+    throwAny(failures);
+    return steps;
+  }
+
+  private stepsOfOne(row: ClaimedMessage): Step[] {
+    const denormalizers = this.denormalizers.of(row.type);
+    if (denormalizers.length === 0) return [];
+    const plain = messageOf(row);
+    // Checking takes longer than the rest of a message together: those who agree on the class share the instance.
+    const checked = new Map<unknown, Message>();
+    return denormalizers.map((one) => {
+      const type = classFor(row.type, one.options.payload);
+      const message = checked.get(type) ?? withPayloadOf(plain, type);
+      checked.set(type, message);
+      return { row, one, message };
+    });
+  }
+}
+
+async function applyTogether(
+  steps: readonly Step[],
+  tx: ReadModelTransaction,
+  underWay: Set<ClaimedMessage>,
+): Promise<void> {
+  const [{ one, row }] = steps as [Step];
+  const messages = steps.map(({ message }) => message);
+  for (const step of steps) underWay.add(step.row);
+  try {
+    await one.instance.applyBatch!(messages, tx);
+  } catch (reason) {
+    throw new ApplyFailed(steps.length === 1 ? [row] : [], reason);
+  }
+  underWay.clear();
+}
+
+async function applyEach(
+  steps: readonly Step[],
+  tx: ReadModelTransaction,
+  prepared: Prepared,
+  underWay: Set<ClaimedMessage>,
+): Promise<void> {
+  await allOrFirstFailure(
+    chains(steps).map(async (chain) => {
+      for (const { row, one, message } of chain) {
+        underWay.add(row);
+        try {
+          await one.instance.apply!(message, tx, prepared.get(row)?.results.get(one.name));
+        } catch (reason) {
+          throw new ApplyFailed([row], reason);
+        } finally {
+          underWay.delete(row);
+        }
+      }
+    }),
+  );
+}
+
+/** One chain per key; the keys that a sequential denormalizer has to do with share one. No key is empty. */
+function chains(steps: readonly Step[]): Step[][] {
+  const sequential = new Set(steps.filter(({ one }) => one.options.sequential).map(({ row }) => row.key));
+  return groupBy(steps, ({ row }) => (sequential.has(row.key) ? '' : row.key));
+}
+
+/** Waits for all: statements in flight must not outlive the failure. Those who failed first-hand are reported. */
+async function allOrFirstFailure(chains: readonly Promise<void>[]): Promise<void> {
+  const results = await Promise.allSettled(chains);
+  const failures = results.flatMap((result) =>
+    result.status === 'rejected' ? [result.reason as ApplyFailed] : [],
+  );
+  throwAny(failures.filter(({ reason }) => !ABORTED_BY_ANOTHER.includes(codeOf(reason) ?? '')));
+  if (failures.length) throw new ApplyFailed([], failures[0]!.reason);
+}
+
+function throwAny(failures: readonly ApplyFailed[]): void {
+  const [first] = failures;
+  if (first)
+    throw new ApplyFailed(
+      failures.flatMap(({ failed: guilty }) => guilty),
+      first.reason,
+    );
+}

@@ -1,0 +1,226 @@
+import { Injectable } from '@nestjs/common';
+import type { Transaction } from '../database/transaction.ts';
+import type { PiggybackLease } from '../lanes/lease-request.ts';
+import { Piggyback } from '../lanes/piggyback.ts';
+import { type Compared, IngestStore, type Inserted, identity, type ProducerName } from './ingest-store.ts';
+import { type NewMessage, sourceOfCaller } from './new-message.ts';
+import { judge, type Range, type Verdict } from './producer-sequence.ts';
+
+export type Refusal =
+  | { readonly kind: 'conflict'; readonly id: string }
+  | { readonly kind: 'too-many-gaps'; readonly id: string };
+
+/** What became of one posted message. */
+export type Outcome =
+  | {
+      readonly kind: 'accepted';
+      readonly id: string;
+      readonly status: string;
+      readonly gap?: Range;
+      readonly gapFilled?: true;
+      /** It is in good hands already: nobody need be told of it. */
+      readonly taken?: true;
+    }
+  | {
+      readonly kind: 'duplicate';
+      readonly id: string;
+      readonly status: string;
+      readonly knownBy: 'id' | 'sequence';
+      readonly gap?: Range;
+      readonly gapFilled?: true;
+    }
+  | Refusal;
+
+/** Undoes a transaction; carries what was found. */
+class Refused extends Error {
+  constructor(readonly outcomes: readonly Outcome[]) {
+    super('refused');
+  }
+}
+
+/** Stores posted messages once each, and says for each what happened. */
+@Injectable()
+export class MessageAcceptor {
+  constructor(
+    private readonly store: IngestStore,
+    private readonly piggyback: Piggyback,
+  ) {}
+
+  /** Messages that have nothing to do with each other, in one commit: the hot path is one statement. */
+  async acceptSingles(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+    const [only] = messages.length === 1 ? messages : [];
+    const piggyback =
+      only && !only.producer && !only.dueAt ? this.piggyback.offer('inbox', new Set([only.lane])) : undefined;
+    if (piggyback) return this.acceptLone(only!, piggyback);
+    if (!messages.some((message) => message.producer)) return this.insert(messages);
+    const outcomes = new Map<NewMessage, Outcome>();
+    for (let rest = messages; rest.length > 0; rest = rest.filter((message) => !outcomes.has(message))) {
+      const tried = await this.acceptUnless(consumedSequence, rest);
+      const undone = rest.some((message, index) => consumedSequence(tried[index]!, message));
+      // A refused message must not use up its number, nor undo its neighbours: they are stored without it.
+      rest.forEach((message, index) => {
+        if (!undone || isRefusal(tried[index]!)) outcomes.set(message, tried[index]!);
+      });
+    }
+    return messages.map((message) => outcomes.get(message)!);
+  }
+
+  /** All or nothing: one that is refused undoes them all. */
+  acceptBatch(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
+    return this.acceptUnless(isRefusal, messages);
+  }
+
+  private async acceptUnless(
+    undoes: (outcome: Outcome, message: NewMessage) => boolean,
+    messages: readonly NewMessage[],
+  ): Promise<readonly Outcome[]> {
+    try {
+      return await this.store.transaction(async (tx) => {
+        const outcomes = await this.acceptSequenced(messages, tx);
+        if (outcomes.some((outcome, index) => undoes(outcome, messages[index]!))) throw new Refused(outcomes);
+        return outcomes;
+      });
+    } catch (error) {
+      if (error instanceof Refused) return error.outcomes;
+      throw error;
+    }
+  }
+
+  /** Alone, it need not wait for a worker to find it: its lane is taken with the commit that stores it. */
+  private async acceptLone(
+    message: NewMessage,
+    piggyback: PiggybackLease<unknown>,
+  ): Promise<readonly Outcome[]> {
+    const { inserted, answers } = await this.store
+      .insertWithPiggyback(message, piggyback.statements)
+      .catch((error) => {
+        piggyback.failed(error);
+        throw error;
+      });
+    const taken = piggyback.leased(answers) !== undefined;
+    // It is on its way: its next statements go out before the answer is written, not after it.
+    if (taken) await new Promise(setImmediate);
+    const [outcome] = await this.outcomesOf([message], inserted);
+    return [taken && outcome!.kind === 'accepted' ? { ...outcome!, taken } : outcome!];
+  }
+
+  private async insert(messages: readonly NewMessage[], tx?: Transaction): Promise<readonly Outcome[]> {
+    if (messages.length === 0) return [];
+    return this.outcomesOf(messages, await this.store.insert(messages, tx), tx);
+  }
+
+  private async outcomesOf(
+    messages: readonly NewMessage[],
+    rows: readonly Inserted[],
+    tx?: Transaction,
+  ): Promise<readonly Outcome[]> {
+    if (rows.length === messages.length && rows.every(({ status }) => status === 'pending')) {
+      return messages.map(({ id }) => ({ kind: 'accepted', id, status: 'pending' }));
+    }
+    const inserted = new Map(rows.map((row) => [identity(row), row.status]));
+    if (rows.length === messages.length) return messages.map((message) => accepted(message, inserted));
+    return this.withDuplicates(messages, inserted, tx);
+  }
+
+  /** Of equal identities in one flush the first is the message, the others repeat it. */
+  private async withDuplicates(
+    messages: readonly NewMessage[],
+    inserted: ReadonlyMap<string, string>,
+    tx: Transaction | undefined,
+  ): Promise<readonly Outcome[]> {
+    const compared = await this.store.compare(messages, tx);
+    const unclaimed = new Set(inserted.keys());
+    return messages.map((message, index) =>
+      unclaimed.delete(identity(message))
+        ? accepted(message, inserted)
+        : repeated(message, compared.get(index)),
+    );
+  }
+
+  /** Numbers first: what a producer's sequence knows as a repeat is not even tried. */
+  private async acceptSequenced(
+    messages: readonly NewMessage[],
+    tx: Transaction,
+  ): Promise<readonly Outcome[]> {
+    const verdicts = await this.judgeSequences(messages, tx);
+    const fresh = messages.filter((message) => isNew(verdicts.get(message)));
+    const stored = await this.insert(fresh, tx);
+    // A message can outlast what is known of its producer: then its row alone knows the number.
+    const repeats = messages.filter(
+      (message) =>
+        verdicts.get(message)?.kind === 'seen' ||
+        (message.producer && stored[fresh.indexOf(message)]?.kind === 'duplicate'),
+    );
+    const originals = repeats.length ? await this.store.findSequences(repeats, tx) : new Map();
+    return messages.map((message) => {
+      const verdict = verdicts.get(message);
+      if (verdict?.kind === 'too-many-gaps') return { kind: 'too-many-gaps', id: message.id };
+      const original = originals.get(repeats.indexOf(message));
+      if (verdict?.kind === 'seen' || (original && original.id !== message.id)) {
+        // The row is gone once its retention is over; the number stays known.
+        return {
+          kind: 'duplicate',
+          id: original?.id ?? message.id,
+          status: original?.status ?? 'finished',
+          knownBy: 'sequence',
+        };
+      }
+      return withGap(stored[fresh.indexOf(message)]!, verdict);
+    });
+  }
+
+  private async judgeSequences(
+    messages: readonly NewMessage[],
+    tx: Transaction,
+  ): Promise<Map<NewMessage, Verdict>> {
+    const verdicts = new Map<NewMessage, Verdict>();
+    const sequenced = messages.filter((message) => message.producer);
+    if (sequenced.length === 0) return verdicts;
+    const names = new Map(sequenced.map(producerOf).map((name) => [identity(name), name]));
+    const states = await this.store.lockProducers([...names.values()], tx);
+    for (const message of sequenced) {
+      const name = identity(producerOf(message));
+      const [verdict, next] = judge(states.get(name)!, message.producer!.sequence);
+      states.set(name, next);
+      verdicts.set(message, verdict);
+    }
+    await this.store.saveProducers(
+      [...names].map(([name, producer]) => ({ ...producer, ...states.get(name)! })),
+      tx,
+    );
+    return verdicts;
+  }
+}
+
+function producerOf({ producer }: NewMessage): ProducerName {
+  return { source: sourceOfCaller(producer!.caller), id: producer!.id };
+}
+
+function isNew(verdict: Verdict | undefined): boolean {
+  return verdict?.kind !== 'seen' && verdict?.kind !== 'too-many-gaps';
+}
+
+/** Also of one whose id was known: its number is used, and a gap before it is told now or never. */
+function withGap(outcome: Outcome, verdict: Verdict | undefined): Outcome {
+  if (isRefusal(outcome)) return outcome;
+  if (verdict?.kind === 'jump') return { ...outcome, gap: verdict.gap };
+  return verdict?.kind === 'filler' ? { ...outcome, gapFilled: true } : outcome;
+}
+
+function accepted(message: NewMessage, inserted: ReadonlyMap<string, string>): Outcome {
+  return { kind: 'accepted', id: message.id, status: inserted.get(identity(message))! };
+}
+
+function repeated(message: NewMessage, stored: Compared | undefined): Outcome {
+  if (stored && !stored.same) return { kind: 'conflict', id: message.id };
+  return { kind: 'duplicate', id: message.id, status: stored?.status ?? 'finished', knownBy: 'id' };
+}
+
+/** The number was judged before the id was found to be taken. */
+function consumedSequence(outcome: Outcome, { producer }: NewMessage): boolean {
+  return outcome.kind === 'conflict' && producer !== undefined;
+}
+
+export function isRefusal(outcome: Outcome): outcome is Refusal {
+  return outcome.kind === 'conflict' || outcome.kind === 'too-many-gaps';
+}

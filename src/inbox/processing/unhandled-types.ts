@@ -1,0 +1,39 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import type { ClaimedMessage } from '../claimed-message.ts';
+import { Denormalizers } from '../denormalizers/denormalizers.ts';
+import { ProcessingMetrics } from './processing-metrics.ts';
+
+/** That are warned of. */
+const MAX_TYPES = 1_000;
+
+/** A12: no handler is no fault, but it is seen. */
+@Injectable()
+export class UnhandledTypes {
+  private readonly known = new Set<string>();
+
+  constructor(
+    @Inject(LOG) private readonly log: Log,
+    private readonly denormalizers: Denormalizers,
+    private readonly metrics: ProcessingMetrics,
+  ) {}
+
+  report(rows: readonly ClaimedMessage[]): void {
+    const unhandled = rows.filter(({ type }) => this.denormalizers.of(type).length === 0);
+    if (unhandled.length === 0) return;
+    this.metrics.unhandled.inc(unhandled.length);
+    const types = [...new Set(unhandled.map(({ type }) => type))];
+    const news = types.filter((type) => this.isFirstReport(type));
+    this.log[news.length ? 'warn' : 'debug'](
+      { event: 'inbox.unhandled', types: news.length ? news : types, messages: unhandled.length },
+      'no denormalizer handles these types',
+    );
+  }
+
+  /** Producers choose types: beyond so many of them the log is not filled any further. */
+  private isFirstReport(type: string): boolean {
+    const news = !this.known.has(type) && this.known.size < MAX_TYPES;
+    if (news) this.known.add(type);
+    return news;
+  }
+}

@@ -1,0 +1,75 @@
+import { describe, expect, it } from '@jest/globals';
+import { ConcurrencyWindow } from './concurrency-window.ts';
+
+/** Enters as often as it can, and answers how often that was. */
+function fill(window: ConcurrencyWindow): number {
+  let entered = 0;
+  while (entered < 1_000 && window.tryEnter()) entered += 1;
+  return entered;
+}
+
+describe('the window of calls to a listener', () => {
+  it('has no limit of its own until the receiver says that it has too much to do', () => {
+    expect(fill(new ConcurrencyWindow())).toBe(1_000);
+  });
+
+  it('never has more than the most there may be, however well it goes', () => {
+    const window = new ConcurrencyWindow(5);
+    expect(fill(window)).toBe(5);
+    for (let n = 0; n < 5; n++) window.leave('well', 5_000);
+    expect(fill(window)).toBe(5);
+  });
+
+  it('halves what was in flight, once a second however many say so', () => {
+    const window = new ConcurrencyWindow();
+    for (let n = 0; n < 16; n++) window.tryEnter();
+    for (let n = 0; n < 16; n++) window.leave('throttled', 5_000 + n);
+    expect(fill(window)).toBe(8);
+    for (let n = 0; n < 8; n++) window.leave('throttled', 6_001 + n);
+    expect(fill(window)).toBe(4);
+  });
+
+  it('never shrinks to nothing', () => {
+    const window = new ConcurrencyWindow();
+    for (let second = 1; second < 10; second++) {
+      expect(window.tryEnter()).toBe(true);
+      window.leave('throttled', second * 2_000);
+    }
+    expect(fill(window)).toBe(1);
+  });
+
+  it('grows by one for every full round that went well, and not by what went badly', () => {
+    const window = new ConcurrencyWindow();
+    for (let n = 0; n < 8; n++) window.tryEnter();
+    for (let n = 0; n < 8; n++) window.leave('throttled', 5_000);
+    for (let round = 4; round < 10; round++) {
+      expect(fill(window)).toBe(round);
+      for (let n = 0; n < round; n++) window.leave('well', 5_000);
+      for (let n = 0; n < 3; n++) {
+        window.tryEnter();
+        window.leave('badly', 5_000);
+      }
+    }
+  });
+
+  it('lets those who wait in, in their order, as soon as there is room for them', async () => {
+    const window = new ConcurrencyWindow();
+    window.tryEnter();
+    window.tryEnter();
+    window.leave('throttled', 5_000);
+    const order: number[] = [];
+    const waiting = [1, 2, 3].map(async (n) => {
+      await window.enter();
+      order.push(n);
+    });
+    await Promise.resolve();
+    expect(order).toEqual([]);
+    // The round that goes well makes the window 2: two may go in for one that leaves.
+    window.leave('well', 5_000);
+    await Promise.all(waiting.slice(0, 2));
+    expect(order).toEqual([1, 2]);
+    window.leave('badly', 5_000);
+    await Promise.all(waiting);
+    expect(order).toEqual([1, 2, 3]);
+  });
+});

@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { startApp, type TestApp } from '../../../test/support/app.ts';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { ClaimQueue } from './claim-queue.ts';
+import { type HeldLane, heldLane } from './held-lane.ts';
+
+let database: TestDatabase;
+/** Without the role: nobody but the test has lanes. */
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  replica = await startApp(database, { ROLES: 'api' });
+});
+afterEach(() => database.query(`TRUNCATE outbox; DELETE FROM lane WHERE queue = 'outbox'`));
+afterAll(async () => {
+  await replica.close();
+  await database.drop();
+});
+
+/** A lane with as many ready deliveries as it may claim at a time. */
+async function hungry(lane: number, maxRows: number): Promise<HeldLane> {
+  const token = randomUUID();
+  await database.query(
+    `INSERT INTO lane (queue, lane, token, leased_until) VALUES ('outbox', $1, $2, now() + interval '1 hour')`,
+    [lane, token],
+  );
+  await database.query(
+    `INSERT INTO outbox (listener, lane, message, key, sequence)
+     SELECT 1, $1, n, 'k-' || n, 1 FROM generate_series(1, $2::int) AS n`,
+    [lane, maxRows],
+  );
+  const far = performance.now() + 3_600_000;
+  return heldLane({ lane, token, listener: 1, maxRows, untilMs: far, probe: undefined, safeUntilMs: far });
+}
+
+/** Of each transaction that claimed, in how many lanes. */
+async function lanesPerClaim(): Promise<number[]> {
+  const rows = await database.query<{ lanes: number }>(
+    'SELECT count(DISTINCT lane)::int AS lanes FROM outbox GROUP BY xmin::text ORDER BY min(lane)',
+  );
+  return rows.map(({ lanes }) => lanes);
+}
+
+it.each([
+  ['few together of those that want much: while the others wait, these are sent from', 5, 512, [2, 2, 1]],
+  ['many together of those that want little', 20, 32, [20]],
+  ['one alone that wants more than a claim is for', 2, 2_000, [1, 1]],
+])('claims for %s', async (_, count, maxRows, claims) => {
+  const lanes: HeldLane[] = [];
+  for (let n = 0; n < count; n++) lanes.push(await hungry(256 + n, maxRows));
+  const asked = lanes.map((held) => replica.app.nest.get(ClaimQueue).next(held));
+  const got = await Promise.all(asked);
+  expect(got.map((rows) => rows.length)).toEqual(lanes.map(() => maxRows));
+  expect(await lanesPerClaim()).toEqual(claims);
+});
+
+it('claims for those who want another number one after the other, each what it wants', async () => {
+  const lanes = [await hungry(256, 4), await hungry(257, 8), await hungry(258, 4)];
+  const got = await Promise.all(lanes.map((held) => replica.app.nest.get(ClaimQueue).next(held)));
+  expect(got.map((rows) => rows.map(({ lane }) => lane))).toEqual([
+    Array(4).fill(256),
+    Array(8).fill(257),
+    Array(4).fill(258),
+  ]);
+  expect(await lanesPerClaim()).toEqual([2, 1]);
+});
+
+it.each([
+  ['is lost', { lost: true }],
+  ['is due to be given back', { untilMs: 0 }],
+])('claims nothing for a lane that %s when its turn comes', async (_, late) => {
+  const [first, second] = [await hungry(256, 2), { ...(await hungry(257, 2)), ...late }];
+  const claims = replica.app.nest.get(ClaimQueue);
+  expect(await Promise.all([claims.next(first), claims.next(second)])).toMatchObject([[{}, {}], []]);
+  expect(await database.query('SELECT status FROM outbox WHERE lane = 257')).toEqual([
+    { status: 'pending' },
+    { status: 'pending' },
+  ]);
+});

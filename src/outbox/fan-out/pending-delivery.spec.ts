@@ -1,0 +1,33 @@
+import { describe, expect, it } from '@jest/globals';
+import { explainPending, type PendingRow } from './pending-delivery.ts';
+
+const ROW: PendingRow = {
+  id: 'd-1',
+  listener: 'crm',
+  status: 'pending',
+  state: 'active',
+  state_reason: null,
+  deleted: false,
+  closed_until: null,
+  gate_reason: null,
+  hold_reason: null,
+  hold_until: null,
+  replica: null,
+};
+
+describe('a delivery that is still owed waits for', () => {
+  it.each<[string, Partial<PendingRow>, string]>([
+    ['deleted-listener', { deleted: true, state: 'paused' }, 'put again'],
+    ['disabled-listener', { state: 'disabled', state_reason: 'answered 410' }, 'answered 410'],
+    ['paused-listener', { state: 'paused', closed_until: new Date(0) }, '/v1/listeners/crm/resume'],
+    ['listener', { closed_until: new Date(0), gate_reason: 'circuit', hold_reason: 'retry' }, '1970-01-01'],
+    ['hold', { hold_reason: 'retry', hold_until: '2026-11-16 10:00:00+00', status: 'held' }, '2026-11-16'],
+    ['hold', { hold_reason: 'dead-letter', hold_until: 'infinity', status: 'held' }, 'without end'],
+    ['turn', { replica: 'pod-7', status: 'processing', hold_reason: 'retry' }, 'pod-7'],
+    ['turn', {}, 'role outbox'],
+  ])('%s', (waitsFor, changed, words) => {
+    const owed = explainPending({ ...ROW, ...changed });
+    expect(owed).toMatchObject({ id: 'd-1', listener: 'crm', waitsFor });
+    expect(owed.explanation).toContain(words);
+  });
+});

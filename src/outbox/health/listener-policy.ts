@@ -1,0 +1,133 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { Listener } from '../../listeners/listener.ts';
+import { Listeners } from '../../listeners/listeners.ts';
+import { LOG, type Log } from '../../telemetry/logger.ts';
+import { Gates, type Probe } from '../admit/gates.ts';
+import type { Outcome } from '../send/outcome.ts';
+import type { Tried } from '../settle/delivery-result.ts';
+import { Circuit } from './circuit.ts';
+import { ListenerHealth } from './listener-health.ts';
+
+type CallResult = Omit<Tried, 'kind' | 'atMs'>;
+type Failure = Exclude<Outcome, { kind: 'delivered' }>;
+
+/** A probe that told nothing about the endpoint is repeated after this long. */
+const PROBE_AGAIN_MS = 5_000;
+
+/** What the answers say about the listener as a whole: whether its circuit opens, its gate closes, it is disabled. */
+@Injectable()
+export class ListenerPolicy {
+  private readonly circuits = new Map<number, Circuit>();
+  private readonly known = new Map<number, Pick<Listener, 'url' | 'state'>>();
+
+  constructor(
+    @Inject(LOG) private readonly log: Log,
+    private readonly gates: Gates,
+    private readonly health: ListenerHealth,
+    private readonly listeners: Listeners,
+  ) {
+    listeners.onChange(() => this.startOver());
+  }
+
+  /** Undefined: all is well, and nothing has to be written for it. */
+  record(tried: CallResult): Promise<void> | undefined {
+    const { listener, held, outcome } = tried;
+    if (outcome.kind !== 'delivered') {
+      this.report(tried, outcome);
+      return this.orLog(listener, this.recordFailure(tried, outcome));
+    }
+    this.health.succeededWith(listener);
+    this.circuitOf(listener.number).count(true);
+    if (held.probe) return this.orLog(listener, this.closeCircuit(listener));
+    if (!this.gates.hasPaused(listener.number)) return undefined;
+    return this.orLog(listener, this.gates.forgetPauses(listener.number));
+  }
+
+  /** Nothing here may lose the outcome: a conclusion that cannot be stored is drawn again by the next failure. */
+  private async orLog({ name }: Listener, work: Promise<void>): Promise<void> {
+    try {
+      await work;
+    } catch (error) {
+      this.log.warn({ event: 'outbox.conclusion-failed', listener: name, error }, 'not written down');
+    }
+  }
+
+  private async recordFailure(tried: CallResult, outcome: Failure): Promise<void> {
+    const { listener, held, answer } = tried;
+    if (outcome.kind === 'pause') {
+      await this.gates.pause(listener.number, outcome.afterMs, outcome.reason, held.probe !== undefined);
+    } else if (held.probe) await this.probed(tried, outcome, held.probe);
+    else if (isDown(tried) && this.circuitOf(listener.number).count(false)) {
+      await this.openCircuit(listener, outcome);
+    }
+    if (answer.kind === 'answered') await this.health.answeredWith(listener, answer.status);
+    if (outcome.kind === 'dead' && outcome.disable) await this.health.disable(listener, outcome.reason);
+  }
+
+  private async probed(tried: CallResult, { reason }: Failure, probe: Probe): Promise<void> {
+    const { number } = tried.listener;
+    if (isDown(tried)) await this.gates.probeFailed(number, `circuit open: ${reason}`, probe);
+    else if (tried.answer.kind === 'answered') await this.closeCircuit(tried.listener);
+    else await this.gates.returnProbe(number, PROBE_AGAIN_MS, probe);
+  }
+
+  private async openCircuit(listener: Listener, { reason }: Failure): Promise<void> {
+    this.circuitOf(listener.number).forget();
+    await this.gates.openCircuit(listener.number, `circuit open: ${reason}`);
+    this.log.error(
+      { event: 'outbox.circuit-opened', listener: listener.name, reason },
+      'nothing is sent for a while',
+    );
+  }
+
+  private async closeCircuit(listener: Listener): Promise<void> {
+    await this.gates.closeCircuit(listener.number);
+    this.circuitOf(listener.number).forget();
+    this.log.info({ event: 'outbox.circuit-closed', listener: listener.name }, 'the endpoint answers again');
+  }
+
+  /** Another endpoint, or one that an operator has resumed, is not judged by what was. */
+  private startOver(): void {
+    for (const { number, url, state } of this.listeners.all()) {
+      const before = this.known.get(number);
+      this.known.set(number, { url, state });
+      const resumed = state === 'active' && before !== undefined && before.state !== 'active';
+      if (before === undefined || (before.url === url && !resumed)) continue;
+      this.circuits.delete(number);
+      this.gates.startOver(number).catch((error) => {
+        this.log.warn({ event: 'outbox.gate-kept', listener: number, error }, 'it opens by itself later');
+      });
+    }
+    for (const number of this.listeners.deleted()) {
+      const before = this.known.get(number);
+      if (before) this.known.set(number, { ...before, state: 'disabled' });
+    }
+  }
+
+  private report({ listener, delivery }: CallResult, outcome: Failure): void {
+    const level = outcome.kind === 'dead' ? 'error' : 'warn';
+    this.log[level](
+      {
+        event: `outbox.${outcome.kind}`,
+        listener: listener.name,
+        delivery: delivery.id,
+        attempt: delivery.attempt,
+        reason: outcome.reason,
+        ...('afterMs' in outcome ? { retryInMs: outcome.afterMs } : {}),
+      },
+      outcome.kind === 'dead' ? 'a delivery became a dead letter' : 'a delivery is tried again later',
+    );
+  }
+
+  private circuitOf(listener: number): Circuit {
+    const known = this.circuits.get(listener) ?? new Circuit();
+    this.circuits.set(listener, known);
+    return known;
+  }
+}
+
+/** A refusal of one message says nothing about the endpoint, and a fault of ours says nothing about theirs. */
+function isDown({ answer, outcome }: Pick<Tried, 'answer' | 'outcome'>): boolean {
+  if (answer.kind === 'failed') return answer.fault !== 'ours';
+  return answer.status >= 500 && outcome.kind !== 'pause';
+}

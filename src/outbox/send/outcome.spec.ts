@@ -1,0 +1,204 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { Answer, Fault } from '../../webhooks/answer.ts';
+import { parseRetryAfter } from '../../webhooks/retry-after.ts';
+import { type Outcome, outcomeOf, PATIENCE_MS } from './outcome.ts';
+
+const HOUR = 3_600_000;
+const LISTENER = { retryScheduleMs: [5_000, 300_000], terminalStatuses: [400, 403] };
+const FIRST = { attempt: 1, ageMs: 0 };
+const never = () => 0;
+
+describe('an answer', () => {
+  it.each([200, 201, 202, 204, 226, 299])('of %i is a delivery', (status) => {
+    expect(outcomeOf(answered(status), LISTENER, FIRST)).toEqual({ kind: 'delivered' });
+  });
+
+  it.each([300, 301, 302, 303, 304, 307, 308, 401, 404, 408, 418, 429, 500, 501, 502, 503, 504, 599])(
+    'of %i is a failed attempt: tried again by the schedule, then dead (E5)',
+    (status) => {
+      const throttled = [429, 502, 504].includes(status);
+      const reason = `answered ${status}`;
+      const outcomes = [1, 2, 3].map((attempt) =>
+        outcomeOf(answered(status), LISTENER, { attempt, ageMs: 0 }, never),
+      );
+      expect(outcomes).toEqual([
+        { kind: 'retry', afterMs: 5_000, charged: true, throttled, reason },
+        { kind: 'retry', afterMs: 300_000, charged: true, throttled, reason },
+        { kind: 'dead', throttled, reason },
+      ]);
+    },
+  );
+
+  it('of a terminal status is dead at once (E5)', () => {
+    for (const status of [400, 403]) {
+      expect(outcomeOf(answered(status), LISTENER, FIRST)).toEqual({
+        kind: 'dead',
+        throttled: false,
+        reason: `answered ${status}`,
+      });
+    }
+    const strict = { ...LISTENER, terminalStatuses: [429, 302] };
+    expect(outcomeOf(answered(429, 1_000), strict, FIRST).kind).toBe('dead');
+    expect(outcomeOf(answered(302), strict, FIRST).kind).toBe('dead');
+  });
+
+  it('of 410 is dead and disables the listener, terminal or not', () => {
+    for (const terminalStatuses of [[], [410]]) {
+      expect(outcomeOf(answered(410), { ...LISTENER, terminalStatuses }, FIRST)).toEqual({
+        kind: 'dead',
+        throttled: false,
+        reason: 'answered 410',
+        disable: true,
+      });
+    }
+  });
+
+  it.each([429, 503])(
+    'of %i with Retry-After pauses the listener and is not charged, up to 75 hours',
+    (status) => {
+      const throttled = status === 429;
+      const reason = `answered ${status}`;
+      const asked = answered(status, 90_000);
+      for (const attempt of [1, 2, 3, 50]) {
+        expect(outcomeOf(asked, LISTENER, { attempt, ageMs: 75 * HOUR - 1 })).toEqual({
+          kind: 'pause',
+          afterMs: 90_000,
+          throttled,
+          reason,
+        });
+      }
+      const old = { ageMs: 75 * HOUR };
+      expect(outcomeOf(asked, LISTENER, { attempt: 1, ...old }, never)).toEqual({
+        kind: 'retry',
+        afterMs: 90_000,
+        charged: true,
+        throttled,
+        reason,
+      });
+      expect(outcomeOf(asked, LISTENER, { attempt: 3, ...old }).kind).toBe('dead');
+    },
+  );
+
+  it('that asks for no time at all still gets a second', () => {
+    expect(outcomeOf(answered(503, 0), LISTENER, FIRST)).toMatchObject({ kind: 'pause', afterMs: 1_000 });
+  });
+
+  it.each([200, 301, 404, 500, 502])('of %i is what it is, whatever its Retry-After', (status) => {
+    const tries = { attempt: 1, ageMs: 0 };
+    expect(outcomeOf(answered(status, 90_000), LISTENER, tries, never)).toEqual(
+      outcomeOf(answered(status), LISTENER, tries, never),
+    );
+  });
+});
+
+describe('a fault', () => {
+  it.each<Fault>(['timeout', 'dns', 'refused', 'reset', 'tls', 'egress', 'protocol'])(
+    'of the kind %s is a failed attempt: by the schedule, then dead',
+    (fault) => {
+      const kinds = [1, 2, 3].map((attempt) =>
+        outcomeOf(failed(fault), LISTENER, { attempt, ageMs: 0 }, never),
+      );
+      expect(kinds).toEqual([
+        { kind: 'retry', afterMs: 5_000, charged: true, throttled: false, reason: `${fault}: why` },
+        { kind: 'retry', afterMs: 300_000, charged: true, throttled: false, reason: `${fault}: why` },
+        { kind: 'dead', throttled: false, reason: `${fault}: why` },
+      ]);
+    },
+  );
+
+  it('of ours is never charged, however old the delivery, and tried again soon', () => {
+    const ours = (ageMs: number, attempt = 1) =>
+      outcomeOf(failed('ours'), { ...LISTENER, retryScheduleMs: [] }, { attempt, ageMs }, never);
+    const free = { kind: 'retry', charged: false, throttled: false, reason: 'ours: why' };
+    expect(ours(0)).toEqual({ ...free, afterMs: 1_000 });
+    expect(ours(60_000, 9)).toEqual({ ...free, afterMs: 6_000 });
+    expect(ours(PATIENCE_MS - 1)).toEqual({ ...free, afterMs: 300_000 });
+    expect(ours(2 * PATIENCE_MS, 9)).toEqual({ ...free, afterMs: 600_000 });
+  });
+
+  it('of ours that never ends costs about four thousand attempts in 90 days, not a hundred thousand', () => {
+    let [ageMs, attempts] = [0, 0];
+    while (ageMs < 90 * 24 * HOUR) {
+      const outcome = outcomeOf(failed('ours'), LISTENER, { attempt: 1, ageMs }, never);
+      ageMs += (outcome as Extract<Outcome, { kind: 'retry' }>).afterMs;
+      attempts += 1;
+    }
+    expect(attempts).toBeLessThan(4_100);
+  });
+});
+
+describe('the wait before the next attempt', () => {
+  it('is the scheduled one, 0 to 20 % longer, in whole milliseconds', () => {
+    fc.assert(
+      fc.property(
+        fc.nat({ max: 86_400_000 }),
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        (ms, random) => {
+          const outcome = outcomeOf(
+            answered(500),
+            { ...LISTENER, retryScheduleMs: [ms] },
+            FIRST,
+            () => random,
+          );
+          const { afterMs } = outcome as Extract<Outcome, { kind: 'retry' }>;
+          expect(Number.isInteger(afterMs)).toBe(true);
+          expect(afterMs).toBeGreaterThanOrEqual(ms);
+          expect(afterMs).toBeLessThanOrEqual(Math.ceil(ms * 1.2));
+        },
+      ),
+    );
+  });
+
+  it('differs between deliveries that failed together', () => {
+    const waits = Array.from({ length: 20 }, () => outcomeOf(answered(500), LISTENER, FIRST));
+    expect(new Set(waits.map((outcome) => JSON.stringify(outcome))).size).toBeGreaterThan(10);
+  });
+});
+
+describe('Retry-After', () => {
+  const NOW = Date.UTC(2025, 10, 16, 3, 0, 0);
+  it.each([
+    ['120', 120_000],
+    ['0', 0],
+    ['1.5', 1_500],
+    [' 7 ', 7_000],
+    ['-5', 0],
+    ['999999999', 24 * HOUR],
+    ['Sun, 16 Nov 2025 03:01:00 GMT', 60_000],
+    ['Sunday, 16-Nov-25 03:01:00 GMT', 60_000],
+    ['Sun Nov 16 03:01:00 2025', 60_000],
+    ['Sat Nov  1 03:01:00 2025', 0],
+    ['Sun, 16 Nov 2025 02:00:00 GMT', 0],
+    ['Sun, 16 Nov 2031 03:00:00 GMT', 24 * HOUR],
+  ])('%j is read', (text, ms) => {
+    expect(parseRetryAfter(text, undefined, NOW)).toBe(ms);
+  });
+
+  it.each(['', 'soon', 'retry 5', '5 minutes', '1e3', '0x10', 'NaN', 'Infinity', '2025-11-16', '5s', '1,2'])(
+    '%j is not one',
+    (text) => {
+      expect(parseRetryAfter(text, undefined, NOW)).toBeUndefined();
+    },
+  );
+
+  it('is a date of the receiver, read against its own clock', () => {
+    const [late, date] = ['Sun, 16 Nov 2025 09:01:00 GMT', 'Sun, 16 Nov 2025 09:00:00 GMT'];
+    expect(parseRetryAfter(late, date, NOW)).toBe(60_000);
+    expect(parseRetryAfter(late, 'yesterday', NOW)).toBe(6 * HOUR + 60_000);
+    expect(parseRetryAfter('10', date, NOW)).toBe(10_000);
+  });
+
+  it('may be missing', () => {
+    expect(parseRetryAfter(undefined, undefined)).toBeUndefined();
+  });
+});
+
+function answered(status: number, retryAfterMs?: number): Answer {
+  const answer = { kind: 'answered', status, excerpt: '', durationMs: 1 } as const;
+  return retryAfterMs === undefined ? answer : { ...answer, retryAfterMs };
+}
+
+function failed(fault: Fault): Answer {
+  return { kind: 'failed', fault, detail: 'why', durationMs: 1 };
+}

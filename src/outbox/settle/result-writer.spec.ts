@@ -1,0 +1,212 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { startApp, type TestApp } from '../../../test/support/app.ts';
+import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { growthOf } from '../../../test/support/metrics.ts';
+import { startTcpProxy, type TcpProxy } from '../../../test/support/tcp-proxy.ts';
+import { until } from '../../../test/support/until.ts';
+import type { Listener } from '../../listeners/listener.ts';
+import type { ClaimedDelivery } from '../claim/claimed-delivery.ts';
+import { type HeldLane, heldLane } from '../claim/held-lane.ts';
+import { HeldLanes } from '../claim/held-lanes.ts';
+import type { Outcome } from '../send/outcome.ts';
+import { ResultWriter } from './result-writer.ts';
+
+const LOSSES = ['leases_lost_total{stage="outbox"}', 'fenced_writes_total{stage="outbox"}'];
+
+let database: TestDatabase;
+let wire: TcpProxy;
+/** Without the role: nobody but the test has lanes. */
+let replica: TestApp;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  wire = await startTcpProxy(database.url);
+  replica = await startApp({ ...database, url: wire.url }, { ROLES: 'api' });
+});
+afterEach(() => database.query(`TRUNCATE outbox, attempt, hold; DELETE FROM lane WHERE queue = 'outbox'`));
+afterAll(async () => {
+  await replica.close();
+  await wire.close();
+  await database.drop();
+});
+
+async function held(lane: number): Promise<HeldLane> {
+  const token = randomUUID();
+  await database.query(
+    `INSERT INTO lane (queue, lane, token, leased_until) VALUES ('outbox', $1, $2, now() + interval '1 hour')`,
+    [lane, token],
+  );
+  const far = performance.now() + 3_600_000;
+  const one = heldLane({
+    lane,
+    token,
+    listener: 1,
+    maxRows: 1,
+    untilMs: far,
+    probe: undefined,
+    safeUntilMs: far,
+  });
+  replica.app.nest.get(HeldLanes).add(one);
+  return one;
+}
+
+async function claimed({ lane }: HeldLane): Promise<ClaimedDelivery> {
+  const [row] = await database.query<{ position: string }>(
+    `INSERT INTO outbox (listener, lane, message, key, sequence, status, attempt)
+     VALUES (1, $1, 1, 'k', 1, 'processing', 1) RETURNING *`,
+    [lane],
+  );
+  return { ...row, position: Number(row!.position), age_ms: 0 } as unknown as ClaimedDelivery;
+}
+
+/** Sent once on a lane of its own, with that outcome, and the lane released. */
+async function settle(
+  lane: HeldLane,
+  outcome: Outcome,
+  { release = true, delivery }: { release?: boolean; delivery?: ClaimedDelivery } = {},
+): Promise<void> {
+  const settling = replica.app.nest.get(ResultWriter);
+  const status = outcome.kind === 'delivered' ? 200 : 500;
+  settling.add({
+    kind: 'tried',
+    held: lane,
+    delivery: delivery ?? (await claimed(lane)),
+    listener: { name: 'l', onDead: 'skip' } as Listener,
+    answer: { kind: 'answered', status, excerpt: '', durationMs: 7 },
+    outcome,
+    atMs: performance.now(),
+  });
+  await settling.end(lane, release);
+  replica.app.nest.get(HeldLanes).drop(lane);
+}
+
+const delivered: Outcome = { kind: 'delivered' };
+const retry: Outcome = {
+  kind: 'retry',
+  afterMs: 1_000,
+  charged: true,
+  throttled: false,
+  reason: 'answered 500',
+};
+const story = () => database.query('SELECT attempt, status, error FROM attempt');
+const failures = () => replica.lines.filter((line) => line.includes('outbox.settle-failed')).length;
+
+describe('what was sent, when the answer to COMMIT is lost', () => {
+  describe.each([
+    ['delivered', delivered, 'finished', []],
+    ['tried in vain', retry, 'held', [{ attempt: 1, status: 500, error: 'answered 500' }]],
+  ])('%s', (_, outcome, status, attempts) => {
+    it.each([
+      ['is not recorded twice when it was committed, nor as sent on a lost lane', 'after'],
+      ['is written again when it was not', 'before'],
+    ] as const)('%s', async (_title, cut) => {
+      const lane = await held(256);
+      const before = failures();
+      const names = [...LOSSES, `deliveries_attempted_total{listener="l",outcome="${outcome.kind}"}`];
+      const growth = await growthOf(replica, names, () => {
+        wire.cutAtCommit(cut);
+        return settle(lane, outcome);
+      });
+      expect(failures() - before).toBe(1);
+      expect(growth).toEqual([0, 0, 1]);
+      expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([{ status, attempt: 1 }]);
+      expect(await story()).toEqual(attempts);
+    });
+  });
+
+  it('is told as sent on a lost lane when another has the lane', async () => {
+    const lane = await held(256);
+    await database.query('UPDATE lane SET token = gen_random_uuid() WHERE lane = 256');
+    expect(await growthOf(replica, LOSSES, () => settle(lane, delivered))).toEqual([1, 1]);
+    const error = 'answered 200; its replica had lost the lane by then';
+    expect(await story()).toEqual([{ attempt: 1, status: 200, error }]);
+  });
+
+  it('is told so, too, when nothing was written and another has had the lane meanwhile', async () => {
+    const lane = await held(256);
+    await database.query(`
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$;
+      CREATE TRIGGER refuse BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION refuse()`);
+    const before = failures();
+    const settling = settle(lane, delivered);
+    try {
+      await until(() => failures() > before);
+      await database.query('UPDATE lane SET token = NULL WHERE lane = 256');
+    } finally {
+      await database.query('DROP FUNCTION refuse CASCADE');
+    }
+    await settling;
+    expect(await story()).toHaveLength(1);
+  });
+
+  it.each([
+    ['delivered', delivered, []],
+    ['tried in vain', retry, [{ attempt: 1, status: 500, error: 'answered 500' }]],
+  ])(
+    'is not told as sent on a lost lane when it was committed and another has the lane: %s',
+    async (_, outcome, attempts) => {
+      const lane = await held(256);
+      await database.query(`
+      CREATE FUNCTION pass_on() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.token = gen_random_uuid(); RETURN NEW; END $$;
+      CREATE TRIGGER pass_on BEFORE UPDATE ON lane FOR EACH ROW WHEN (NEW.token IS NULL) EXECUTE FUNCTION pass_on()`);
+      try {
+        const names = [...LOSSES, `deliveries_attempted_total{listener="l",outcome="${outcome.kind}"}`];
+        const growth = await growthOf(replica, names, () => {
+          wire.cutAtCommit('after');
+          return settle(lane, outcome);
+        });
+        expect(growth).toEqual([0, 0, 1]);
+        expect(await story()).toEqual(attempts);
+      } finally {
+        await database.query('DROP FUNCTION pass_on CASCADE');
+      }
+    },
+  );
+
+  it('is told as sent on a lost lane when it was not committed and another has delivered it meanwhile', async () => {
+    const lane = await held(256);
+    const delivery = await claimed(lane);
+    const before = failures();
+    wire.cutAtCommit('before');
+    const settling = settle(lane, delivered, { delivery });
+    await until(() => failures() > before);
+    await database.query(`UPDATE lane SET token = gen_random_uuid() WHERE lane = 256;
+      UPDATE outbox SET status = 'finished', settled_at = now(), answered = 200, duration_ms = 7`);
+    await settling;
+    const error = 'answered 200; its replica had lost the lane by then';
+    expect(await story()).toEqual([{ attempt: 1, status: 200, error }]);
+  });
+});
+
+describe('what was sent, when the database has lost the claim but not the lease', () => {
+  it('is recorded: it is sent again', async () => {
+    const lane = await held(256);
+    const delivery = await claimed(lane);
+    await database.query(`UPDATE outbox SET status = 'pending', attempt = 0`);
+    await settle(lane, delivered, { delivery, release: false });
+    expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([
+      { status: 'pending', attempt: 0 },
+    ]);
+    const error = 'answered 200; its claim was gone by then';
+    expect(await story()).toEqual([{ attempt: 1, status: 200, error }]);
+  });
+
+  it('is not recorded so when it was only written twice', async () => {
+    const lane = await held(256);
+    wire.cutAtCommit('after');
+    await settle(lane, delivered, { release: false });
+    expect(await story()).toEqual([]);
+    expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([
+      { status: 'finished', attempt: 1 },
+    ]);
+  });
+
+  it('is not recorded of a delivery that was removed meanwhile', async () => {
+    const lane = await held(256);
+    const delivery = await claimed(lane);
+    await database.query('DELETE FROM outbox');
+    await settle(lane, delivered, { delivery });
+    expect(await story()).toEqual([]);
+  });
+});

@@ -1,0 +1,70 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Listener } from '../../listeners/listener.ts';
+import type { ClaimedDelivery } from '../claim/claimed-delivery.ts';
+import type { Outcome } from '../send/outcome.ts';
+import type { Tried } from './delivery-result.ts';
+import { settlementOf } from './settlement.ts';
+
+const DELIVERY = { key: 'k', lane: 256, age_ms: 0 } as ClaimedDelivery;
+const FAILED = { charged: true, throttled: false, reason: 'no' };
+
+/** How long its key waits, 100 ms after the answer. */
+function holdAfter(outcome: Outcome, listener: Partial<Listener> = {}, age_ms = 0) {
+  const tried = {
+    kind: 'tried',
+    delivery: { ...DELIVERY, age_ms },
+    listener: { onDead: 'skip', ...listener },
+    answer: { kind: 'answered', status: 500, excerpt: '', durationMs: 1 },
+    outcome,
+    atMs: 1_000,
+  } as Tried;
+  return settlementOf([tried], 1_100).holds[0];
+}
+
+const perKey = (perSecond: number) => ({
+  rateLimit: { perSecond: 10_000, burst: 1, perKey: { perSecond } },
+});
+
+describe('a key', () => {
+  it('waits for its retry', () => {
+    expect(holdAfter({ kind: 'retry', afterMs: 50, ...FAILED })).toEqual({
+      key: 'k',
+      lane: 256,
+      forMs: 50,
+      reason: 'retry',
+    });
+  });
+
+  it.each<Outcome>([
+    { kind: 'delivered' },
+    { kind: 'dead', ...FAILED },
+    { kind: 'retry', afterMs: 1, ...FAILED },
+    { kind: 'pause', afterMs: 1_000, ...FAILED },
+  ])('waits for its own rate, counted from the answer: $kind', (outcome) => {
+    expect(holdAfter(outcome, perKey(0.5))).toMatchObject({ forMs: 1_900 });
+    expect(holdAfter(outcome, perKey(1_000))).toMatchObject({
+      forMs: 'afterMs' in outcome ? outcome.afterMs : 0,
+    });
+  });
+
+  it('waits only a moment for a pause, which its listener waits for as a whole', () => {
+    expect(holdAfter({ kind: 'pause', afterMs: 3_600_000, ...FAILED })).toMatchObject({ forMs: 2_000 });
+  });
+
+  it('that is asked to wait again and again is tried less often, the older it is', () => {
+    const asked: Outcome = { kind: 'pause', afterMs: 1_000, ...FAILED };
+    expect(holdAfter(asked, {}, 60_000)).toMatchObject({ forMs: 1_000 });
+    let [ageMs, attempts] = [0, 0];
+    for (; ageMs < 75 * 3_600_000; attempts++) ageMs += holdAfter(asked, {}, ageMs)!.forMs!;
+    expect(attempts).toBeLessThan(6_500);
+  });
+
+  it('waits behind its dead letter where that is wanted, whatever its rate', () => {
+    const dead: Outcome = { kind: 'dead', ...FAILED };
+    expect(holdAfter(dead)).toBeUndefined();
+    expect(holdAfter(dead, { onDead: 'hold', ...perKey(1) })).toMatchObject({
+      forMs: undefined,
+      reason: 'dead-letter',
+    });
+  });
+});

@@ -1,0 +1,92 @@
+import type { HoldRequest } from '../../lanes/hold-request.ts';
+import type { Listener } from '../../listeners/listener.ts';
+import type { ClaimedDelivery } from '../claim/claimed-delivery.ts';
+import type { Try } from '../outbox-store.ts';
+import type { Result, Tried } from './delivery-result.ts';
+
+/**
+ * Where a listener asked for a pause its gate does the waiting: it goes with another URL or a resume, a hold would stay. The
+ * key waits no longer than it may take until every replica has seen the gate.
+ */
+const MAX_PAUSE_MS = 2_000;
+/** Of the age: a key that is asked to wait again and again, while others are not, is tried a few thousand times in 75 hours. */
+const PAUSE_SHARE = 1 / 900;
+
+/** How results are written. */
+export interface Settlement {
+  readonly record: Try[];
+  readonly delivered: { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[];
+  readonly bury: { delivery: ClaimedDelivery; error: string }[];
+  readonly putBack: { delivery: ClaimedDelivery; error?: string; charged: boolean }[];
+  readonly untouched: { delivery: ClaimedDelivery }[];
+  readonly holds: HoldRequest[];
+}
+
+/** Pure: what is to be written of each result. */
+export function settlementOf(results: readonly Result[], nowMs: number = performance.now()): Settlement {
+  const written: Settlement = { record: [], delivered: [], bury: [], putBack: [], untouched: [], holds: [] };
+  const holds = new Map<string, HoldRequest>();
+  for (const result of results) {
+    const { delivery } = result;
+    if (result.kind === 'behind') written.putBack.push({ delivery, charged: false });
+    else if (result.kind === 'untouched') written.untouched.push({ delivery });
+    else {
+      if (result.kind === 'tried') addTried(result, written);
+      else addUnsendable(delivery, result.reason, written);
+      const hold = holdAfter(result, nowMs);
+      // Of two results of one key in a group the later one says how it stands.
+      if (hold)
+        holds.set(`${delivery.lane}/${delivery.key}`, { key: delivery.key, lane: delivery.lane, ...hold });
+    }
+  }
+  written.holds.push(...holds.values());
+  return written;
+}
+
+const NOT_ANSWERED = { status: undefined, excerpt: undefined };
+
+function addTried({ delivery, answer, outcome }: Tried, written: Settlement): void {
+  const { status, excerpt } = answer.kind === 'answered' ? answer : NOT_ANSWERED;
+  if (outcome.kind === 'delivered') {
+    written.delivered.push({ delivery, status: status!, excerpt: excerpt!, durationMs: answer.durationMs });
+    return;
+  }
+  const { reason: error } = outcome;
+  written.record.push({ delivery, status, error, excerpt, durationMs: answer.durationMs });
+  if (outcome.kind === 'dead') written.bury.push({ delivery, error });
+  else written.putBack.push({ delivery, error, charged: outcome.kind === 'retry' ? outcome.charged : false });
+}
+
+function addUnsendable(delivery: ClaimedDelivery, error: string, written: Settlement): void {
+  written.record.push({ delivery, status: undefined, error, excerpt: undefined, durationMs: 0 });
+  written.bury.push({ delivery, error });
+}
+
+/** A key waits for its retry and for its own rate, whichever is longer, or behind its dead letter where that is wanted. */
+function holdAfter(
+  result: Exclude<Result, { kind: 'behind' | 'untouched' }>,
+  nowMs: number,
+): Pick<HoldRequest, 'forMs' | 'reason'> | undefined {
+  const { listener } = result;
+  if (result.kind === 'unsendable') return deadLetterHold(listener);
+  const { outcome, atMs } = result;
+  const rateMs = rateLeftMs(listener, atMs, nowMs);
+  if (outcome.kind === 'retry') return { forMs: Math.max(outcome.afterMs, rateMs ?? 0), reason: 'retry' };
+  if (outcome.kind === 'pause') {
+    const ownMs = Math.round(result.delivery.age_ms * PAUSE_SHARE);
+    return { forMs: Math.max(Math.min(outcome.afterMs, MAX_PAUSE_MS), ownMs, rateMs ?? 0), reason: 'rate' };
+  }
+  const behindDead = outcome.kind === 'dead' ? deadLetterHold(listener) : undefined;
+  return behindDead ?? (rateMs === undefined ? undefined : { forMs: rateMs, reason: 'rate' });
+}
+
+function deadLetterHold({ onDead }: Listener): Pick<HoldRequest, 'forMs' | 'reason'> | undefined {
+  return onDead === 'hold' ? { forMs: undefined, reason: 'dead-letter' } : undefined;
+}
+
+/** Counted from the answer, not from when it is written down: the request had arrived by then, whatever the way took. */
+function rateLeftMs({ rateLimit }: Listener, atMs: number, nowMs: number): number | undefined {
+  if (!rateLimit?.perKey) return undefined;
+  const everyMs = 1000 / rateLimit.perKey.perSecond;
+  return Math.max(0, Math.ceil(everyMs - (nowMs - atMs)));
+}

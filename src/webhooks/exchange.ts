@@ -1,0 +1,139 @@
+import type { Answer } from './answer.ts';
+import { faultOf, type NamedFault } from './faults.ts';
+import { parseRetryAfter } from './retry-after.ts';
+
+/** The part of undici's controller that is used. */
+interface Controller {
+  abort(reason: Error): void;
+}
+type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+const MAX_BODY_BYTES = 16 * 1024;
+const EXCERPT_BYTES = 1024;
+/** 103 Early Hints and the like: some are polite, a flood of them is not an answer. */
+const MAX_INFORMATIONAL = 16;
+
+const ENOUGH = new Error('nothing more is wanted of this answer');
+export const STOPPED: NamedFault = { fault: 'ours', detail: 'this replica is stopping' };
+
+/**
+ * One request and its answer, as undici's handler of it: an object per request and nothing else, no stream, no signal.
+ *
+ * It settles by itself when its time is over. undici could not: it hands out the means to abort a request only once the
+ * connection stands (nodejs/undici#386). A request that is over by then is aborted before its first byte.
+ */
+export class Exchange {
+  private readonly startedAtMs = performance.now();
+  private readonly timer: NodeJS.Timeout;
+  private controller: Controller | undefined;
+  /** Its first byte is on its way: what goes wrong from here on is about what came back. */
+  private written = false;
+  private settled = false;
+  private informational = 0;
+  private status = 0;
+  private retryAfterMs: number | undefined;
+  private excerpt: Buffer | undefined;
+  private bodyBytes = 0;
+
+  constructor(
+    private readonly resolve: (answer: Answer) => void,
+    private readonly timeoutMs: number,
+    /** The exchanges to stop together; leaves them when it is settled. */
+    private readonly together: Set<Exchange> | undefined,
+  ) {
+    this.timer = setTimeout(afterThisTurn, timeoutMs, this);
+    together?.add(this);
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.controller = controller;
+    if (this.settled) controller.abort(ENOUGH);
+    else this.written = true;
+  }
+
+  /** Also called for every informational (1xx) one before it. */
+  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+    if (status < 200) {
+      this.informational += 1;
+      if (this.informational > MAX_INFORMATIONAL) {
+        this.fail({ fault: 'protocol', detail: `more than ${MAX_INFORMATIONAL} informational answers` });
+      }
+      return;
+    }
+    this.status = status;
+    this.retryAfterMs = parseRetryAfter(oneOf(headers['retry-after']), oneOf(headers.date));
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.bodyBytes < EXCERPT_BYTES) this.keep(chunk.subarray(0, EXCERPT_BYTES - this.bodyBytes));
+    this.bodyBytes += chunk.length;
+    if (this.bodyBytes > MAX_BODY_BYTES) this.answered();
+  }
+
+  onResponseEnd(): void {
+    this.controller = undefined;
+    this.answered();
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    this.controller = undefined;
+    this.fail(faultOf(error, this.written));
+  }
+
+  expire(): void {
+    this.fail({ fault: 'timeout', detail: `no answer within ${this.timeoutMs} ms` });
+  }
+
+  /** Nothing more will come of it; with the headers there it is an answer nevertheless. */
+  fail({ fault, detail }: NamedFault): void {
+    if (this.status !== 0) this.answered();
+    else this.settle({ kind: 'failed', fault, detail, durationMs: this.durationMs() });
+  }
+
+  private answered(): void {
+    const { status, retryAfterMs } = this;
+    const excerpt = this.excerpt ? textOf(this.excerpt, this.bodyBytes > EXCERPT_BYTES) : '';
+    const answer = { kind: 'answered', status, excerpt, durationMs: this.durationMs() } as const;
+    this.settle(retryAfterMs === undefined ? answer : { ...answer, retryAfterMs });
+  }
+
+  private settle(answer: Answer): void {
+    if (this.settled) return;
+    this.settled = true;
+    clearTimeout(this.timer);
+    this.together?.delete(this);
+    this.controller?.abort(ENOUGH);
+    this.resolve(answer);
+  }
+
+  /** A copy: the chunk is a window on a buffer 64 times as large. */
+  private keep(bytes: Buffer): void {
+    this.excerpt = this.excerpt ? Buffer.concat([this.excerpt, bytes]) : Buffer.from(bytes);
+  }
+
+  private durationMs(): number {
+    return Math.round(performance.now() - this.startedAtMs);
+  }
+}
+
+/**
+ * After a pause of our own event loop timers run before sockets are read. One more turn, so that an answer that came in
+ * time is not taken for none.
+ */
+function afterThisTurn(exchange: Exchange): void {
+  setImmediate(expire, exchange);
+}
+
+function expire(exchange: Exchange): void {
+  exchange.expire();
+}
+
+function oneOf(value: string | readonly string[] | undefined): string | undefined {
+  return typeof value === 'object' ? value[0] : value;
+}
+
+/** Bad UTF-8 becomes U+FFFD, a character cut in half at the end is left out, and so are NULs, which no text column takes. */
+function textOf(bytes: Buffer, cut: boolean): string {
+  const text = bytes.toString('utf8').replaceAll('\0', '');
+  return cut && text.endsWith('\uFFFD') ? text.slice(0, -1) : text;
+}

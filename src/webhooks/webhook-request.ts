@@ -1,0 +1,138 @@
+import type { Listener } from '../listeners/listener.ts';
+import { VERSION } from '../version.ts';
+import { headerRefusal } from './listener-headers.ts';
+import { signatures } from './signature.ts';
+
+/** One attempt at one delivery. */
+export interface Delivery {
+  /** The same at every attempt. */
+  readonly deliveryId: string;
+  readonly attempt: number;
+  readonly messageId: string;
+  readonly source: string;
+  readonly type: string;
+  readonly key: string;
+  readonly sequence: number;
+  readonly occurredAt: Date;
+  /** JSON text, passed on as it is. */
+  readonly payload: string;
+  readonly traceparent?: string | undefined;
+}
+
+/** What the sender puts on the wire. */
+export interface WebhookRequest {
+  /** Whose connections to use: listeners share none, so that one that hangs keeps nobody else waiting. */
+  readonly listener: number;
+  /** Most connections at a time; beyond, requests wait for one. */
+  readonly connections: number;
+  readonly url: string;
+  /** Name, value, name, value … */
+  readonly headers: readonly string[];
+  readonly body: string;
+  /** Names the trace where the message has none. */
+  readonly deliveryId: string;
+  /** The message's. Apart from the headers: a tracer that watches the sender writes its own. */
+  readonly traceparent: string | undefined;
+}
+
+type Recipient = Pick<Listener, 'number' | 'lanes' | 'url' | 'headers' | 'format' | 'secrets'>;
+
+/** W3C trace context, where version ff and ids of zeros alone are none. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** Builds and signs a delivery; `at` is the time of the attempt, which receivers compare with their clock. */
+export function webhookRequest(
+  delivery: Delivery,
+  listener: Recipient,
+  at: Date = new Date(),
+): WebhookRequest {
+  const { deliveryId, attempt, payload, traceparent } = delivery;
+  const seconds = Math.floor(at.getTime() / 1000);
+  const body = listener.format === 'cloudevents' ? payload : standardBody(delivery);
+  const headers = [
+    ...ownHeaders(listener.headers),
+    'content-type',
+    'application/json',
+    'webhook-id',
+    deliveryId,
+    'webhook-timestamp',
+    String(seconds),
+    'webhook-signature',
+    signatures(deliveryId, seconds, body, listener.secrets),
+    'webhook-attempt',
+    String(attempt),
+  ];
+  if (listener.format === 'cloudevents') headers.push(...cloudEventHeaders(delivery));
+  return {
+    listener: listener.number,
+    connections: listener.lanes,
+    url: listener.url,
+    headers,
+    body,
+    deliveryId,
+    traceparent: traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+  };
+}
+
+/** Of a message that has no trace: the same at every attempt, not sampled. A UUID v4 is never all zeros, nor is its second half. */
+export function traceparentOf(deliveryId: string): string {
+  const hex = deliveryId.replaceAll('-', '');
+  return `00-${hex}-${hex.slice(16)}-00`;
+}
+
+/** The payload goes in verbatim: parsed and written again, 1.0 would become 1. */
+function standardBody({ messageId, type, occurredAt, key, sequence, payload }: Delivery): string {
+  return `{"id":${JSON.stringify(messageId)},"type":${JSON.stringify(type)},"timestamp":"${occurredAt.toISOString()}","key":${JSON.stringify(key)},"sequence":${sequence},"data":${payload}}`;
+}
+
+/**
+ * CloudEvents 1.0, binary mode. `ce-id` and `ce-source` name the event, so they are the message's: the same for every
+ * listener and at every replay. `webhook-id` names the delivery.
+ */
+function cloudEventHeaders({ messageId, source, type, occurredAt, key, sequence }: Delivery): string[] {
+  return [
+    'ce-specversion',
+    '1.0',
+    'ce-id',
+    ceValue(messageId),
+    'ce-source',
+    ceValue(source),
+    'ce-type',
+    ceValue(type),
+    'ce-time',
+    occurredAt.toISOString(),
+    'ce-subject',
+    ceValue(key),
+    'ce-sequence',
+    String(sequence),
+    // The sequence extension wants texts that sort, unless they are declared as numbers.
+    'ce-sequencetype',
+    'Integer',
+  ];
+}
+
+/** The HTTP binding's percent-encoding: blank, quote, percent and everything that is not printable ASCII. */
+function ceValue(text: string): string {
+  return text.replace(/[^\x21\x23\x24\x26-\x7e]+/g, (run) =>
+    Array.from(
+      Buffer.from(run, 'utf8'),
+      (byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`,
+    ).join(''),
+  );
+}
+
+const checked = new WeakMap<Listener['headers'], readonly string[]>();
+
+/** Refused at PUT already; here once more, because a definition may be older than a rule. */
+function ownHeaders(headers: Listener['headers']): readonly string[] {
+  let list = checked.get(headers);
+  if (list === undefined) {
+    const allowed = Object.entries(headers).filter(
+      ([name, value]) => headerRefusal(name, value) === undefined,
+    );
+    const named = allowed.some(([name]) => name.toLowerCase() === 'user-agent');
+    list = [...(named ? [] : ['user-agent', `Sluice/${VERSION}`]), ...allowed.flat()];
+    checked.set(headers, list);
+  }
+  return list;
+}

@@ -1,0 +1,744 @@
+import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
+import type { LookupAddress } from 'node:dns';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Webhook } from 'standardwebhooks';
+import { until } from '../../test/support/until.ts';
+import type { Answer } from './answer.ts';
+import { EgressGuard } from './egress-guard.ts';
+import { faultOf } from './faults.ts';
+import { newSecret } from './signature.ts';
+import { type WebhookRequest, webhookRequest } from './webhook-request.ts';
+import { WebhookSender } from './webhook-sender.ts';
+
+const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+/** Long enough never to be met by an answer that is on its way. */
+const LONG = { timeoutMs: 20_000 };
+const SHORT_MS = 150;
+const SHORT = { timeoutMs: SHORT_MS };
+/** What a deadline may be late by on a busy machine; a second deadline anywhere would be later still. */
+const LATE_MS = 5_000;
+
+let sender: WebhookSender;
+let closing: (() => Promise<unknown>)[];
+
+beforeEach(() => {
+  closing = [];
+  sender = newSender();
+});
+afterEach(async () => {
+  await Promise.all(closing.map((close) => close()));
+});
+
+describe('a webhook', () => {
+  it('arrives as it was built, and its answer comes back', async () => {
+    const receiver = await startReceiver((socket) =>
+      socket.write('HTTP/1.1 202 Accepted\r\ncontent-length: 11\r\n\r\n{"ok":true}'),
+    );
+    const secret = newSecret();
+    const request = webhookRequest(
+      {
+        deliveryId: 'd-1',
+        attempt: 1,
+        messageId: 'm-1',
+        source: 's',
+        type: 't',
+        key: 'ключ',
+        sequence: 1,
+        occurredAt: new Date(0),
+        payload: '{"text":"é😀"}',
+        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      },
+      {
+        number: 1,
+        lanes: 16,
+        url: `${receiver.url}/a%20path?x=1#fragment`,
+        headers: { 'X-Tenant': 'blue', Authorization: 'Bearer b' },
+        format: 'standard',
+        secrets: [secret],
+      },
+    );
+    expect(await sender.send(request, LONG)).toEqual({
+      kind: 'answered',
+      status: 202,
+      excerpt: '{"ok":true}',
+      durationMs: expect.any(Number),
+    });
+    const [received] = receiver.requests;
+    expect(received!.line).toBe('POST /a%20path?x=1 HTTP/1.1');
+    expect(received!.headers).toMatchObject({
+      host: new URL(receiver.url).host,
+      'content-type': 'application/json',
+      'x-tenant': 'blue',
+      authorization: 'Bearer b',
+      traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    });
+    expect(new Webhook(secret).verify(received!.body, received!.headers)).toMatchObject({
+      key: 'ключ',
+      data: { text: 'é😀' },
+    });
+  });
+
+  it('goes over the connection of the one before', async () => {
+    const receiver = await startReceiver((socket) => socket.write(OK));
+    for (let count = 0; count < 20; count++) await sender.send(post(receiver, { connections: 1 }), LONG);
+    expect([receiver.connections, receiver.requests.length]).toEqual([1, 20]);
+  });
+
+  it('never takes more than 100 connections to an endpoint, whatever its listener asks for (E4)', async () => {
+    const held: Socket[] = [];
+    let most = 0;
+    const receiver = await startReceiver((socket) => {
+      held.push(socket);
+      most = Math.max(most, held.length);
+      if (held.length < 100 && receiver.requests.length < 150) return;
+      for (const one of held.splice(0)) one.write(OK);
+    });
+    const answers = await Promise.all(
+      Array.from({ length: 150 }, () => sender.send(post(receiver, { connections: 256 }), LONG)),
+    );
+    expect(answers.every((answer) => answer.kind === 'answered')).toBe(true);
+    expect([most, receiver.connections]).toEqual([100, 100]);
+  });
+
+  it('has no connection in common with those of other listeners: one that hangs keeps nobody waiting', async () => {
+    const receiver = await startReceiver((socket, { line }) => {
+      if (line.includes('/healthy')) socket.write(OK);
+    });
+    const stop = new AbortController();
+    const hanging = Array.from({ length: 30 }, () =>
+      sender.send(post(receiver, { listener: 1, connections: 20 }), { ...LONG, signal: stop.signal }),
+    );
+    const healthy = await sender.send(post(receiver, { listener: 2, path: '/healthy' }), LONG);
+    expect(healthy).toMatchObject({ status: 200 });
+    stop.abort();
+    for (const answer of await Promise.all(hanging)) expect(answer).toMatchObject({ fault: 'ours' });
+  });
+
+  it('leaves nothing behind when its connection is closed', async () => {
+    const receiver = await startReceiver((socket) =>
+      socket.end('HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n'),
+    );
+    const { routes } = sender as unknown as { routes: ReadonlyMap<number, unknown> };
+    for (const listener of [1, 2, 3]) await sender.send(post(receiver, { listener }), LONG);
+    await until(() => routes.size === 0);
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 200 });
+  });
+
+  it('goes to the new URL of its listener as soon as it has one', async () => {
+    const [former, present] = [await startReceiver(answerOk), await startReceiver(answerOk)];
+    await sender.send(post(former, { listener: 1 }), LONG);
+    await sender.send(post(present, { listener: 1 }), LONG);
+    await former.idle();
+    expect([former.requests.length, present.requests.length]).toEqual([1, 1]);
+  });
+});
+
+describe('the answer', () => {
+  it.each([301, 302, 303, 307, 308])('%i is never followed, least of all to ourselves', async (status) => {
+    const canary = await startReceiver(answerOk);
+    const receiver = await startReceiver((socket) =>
+      socket.write(`HTTP/1.1 ${status} Go\r\nlocation: ${canary.url}/\r\ncontent-length: 0\r\n\r\n`),
+    );
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'answered', status });
+    expect([canary.connections, receiver.requests.length]).toEqual([0, 1]);
+  });
+
+  it('tells when to come back', async () => {
+    const receiver = await startReceiver((socket) =>
+      socket.write('HTTP/1.1 429 Slow\r\nRetry-After: 120\r\nretry-after: 5\r\ncontent-length: 0\r\n\r\n'),
+    );
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 429, retryAfterMs: 120_000 });
+  });
+
+  it.each<[string, Buffer | string, string]>([
+    ['without a body is empty', '', ''],
+    [
+      'is read as UTF-8, whatever it is',
+      Buffer.from([0x61, 0xff, 0xc3, 0xa9, 0xed, 0xa0, 0x80]),
+      'a\uFFFDé\uFFFD\uFFFD\uFFFD',
+    ],
+    ['has no NUL, which PostgreSQL would not store', 'a\0b\0', 'ab'],
+    ['is kept up to 1 KiB', 'x'.repeat(1_025), 'x'.repeat(1_024)],
+    ['is not cut within a character', `x${'é'.repeat(600)}`, `x${'é'.repeat(511)}`],
+    ['of exactly 1 KiB is whole', 'é'.repeat(512), 'é'.repeat(512)],
+  ])('%s', async (_what, body, excerpt) => {
+    const receiver = await startReceiver((socket) => {
+      socket.write(`HTTP/1.1 500 No\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`);
+      socket.write(body);
+    });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 500, excerpt });
+  });
+
+  it('is decided by the headers: 200 with an endless body is a delivery, and no more than 16 KiB are read', async () => {
+    const receiver = await startReceiver((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+      const more = () => {
+        while (!socket.destroyed && socket.write(`400\r\n${'x'.repeat(1024)}\r\n`));
+        socket.once('drain', more);
+      };
+      more();
+    });
+    const answer = await sender.send(post(receiver), LONG);
+    expect(answer).toMatchObject({ kind: 'answered', status: 200, excerpt: 'x'.repeat(1_024) });
+    await receiver.idle();
+  });
+
+  it('of 16 KiB leaves the connection usable, one byte more does not', async () => {
+    const lengths = [16_384, 16_384, 16_385, 0];
+    const receiver = await startReceiver((socket) => {
+      const length = lengths[receiver.requests.length - 1]!;
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n${'x'.repeat(length)}`);
+    });
+    const connections: number[] = [];
+    for (const _ of lengths) {
+      await sender.send(post(receiver, { connections: 1 }), LONG);
+      connections.push(receiver.connections);
+    }
+    expect([connections[1], receiver.connections]).toEqual([1, 2]);
+  });
+
+  it.each([
+    ['a body shorter than announced', 'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort'],
+    ['a chunk that is none', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n'],
+    ['no length at all', 'HTTP/1.1 200 OK\r\n\r\nshort'],
+    ['the version before', 'HTTP/1.0 200 OK\r\n\r\nshort'],
+  ])('with %s counts by its status', async (_what, bytes) => {
+    const receiver = await startReceiver((socket) => socket.end(bytes));
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'answered', status: 200 });
+  });
+
+  it('may be preceded by a few informational ones', async () => {
+    const receiver = await startReceiver((socket) =>
+      socket.write(`${'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'.repeat(5)}${OK}`),
+    );
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 200, excerpt: 'ok' });
+  });
+
+  it('that comes twice is not taken for that of the next webhook', async () => {
+    const receiver = await startReceiver((socket, { line }) => {
+      const extra = 'HTTP/1.1 500 Twice\r\ncontent-length: 0\r\n\r\n';
+      socket.write(line.includes('/twice') ? OK + extra : OK);
+    });
+    expect(await sender.send(post(receiver, { path: '/twice' }), LONG)).toMatchObject({ status: 200 });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('a receiver that', () => {
+  it.each<[string, Behaviour, string]>([
+    ['closes the connection', (socket) => socket.end(), 'reset'],
+    ['resets the connection', (socket) => socket.resetAndDestroy(), 'reset'],
+    ['closes it within the headers', (socket) => socket.end('HTTP/1.1 200 OK\r\nx: y'), 'reset'],
+    ['speaks another protocol', (socket) => socket.write('SSH-2.0-OpenSSH_9.6\r\n'), 'protocol'],
+    ['answers nonsense', (socket) => socket.write(Buffer.alloc(4_096, 0xfe)), 'protocol'],
+    ['answers with a bad header', (socket) => socket.write('HTTP/1.1 200 OK\r\nx y: z\r\n\r\n'), 'protocol'],
+    [
+      'answers 101',
+      (socket) => socket.write('HTTP/1.1 101 Switch\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
+      'protocol',
+    ],
+    ['floods us with 1xx', (socket) => flood(socket, 'HTTP/1.1 103 Early Hints\r\n\r\n'), 'protocol'],
+    [
+      'has huge headers',
+      (socket) => socket.write(`HTTP/1.1 200 OK\r\nx: ${'y'.repeat(17_000)}\r\n\r\n`),
+      'protocol',
+    ],
+    ['has endless headers', (socket) => flood(socket, 'x: y\r\n', 'HTTP/1.1 200 OK\r\n'), 'protocol'],
+  ])('%s is a failure', async (_what, behave, fault) => {
+    const receiver = await startReceiver(behave);
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'failed', fault });
+    await receiver.idle();
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it.each<[string, Behaviour]>([
+    ['hangs', () => undefined],
+    ['hangs within the headers', (socket) => socket.write('HTTP/1.1 200 OK\r\nx: y\r\n')],
+    ['drips headers', (socket) => drip(socket, 'HTTP/1.1 200 OK\r\n', 'x: y\r\n')],
+    ['drips 1xx', (socket) => drip(socket, '', 'HTTP/1.1 103 Early Hints\r\n\r\n', 50)],
+  ])('%s is cut off at the deadline', async (_what, behave) => {
+    const receiver = await startReceiver(behave);
+    const answer = await sender.send(post(receiver), SHORT);
+    expect(answer).toMatchObject({
+      kind: 'failed',
+      fault: 'timeout',
+      detail: `no answer within ${SHORT_MS} ms`,
+    });
+    expectDeadline(answer);
+    await receiver.idle();
+  });
+
+  it.each<[string, Behaviour]>([
+    ['hangs', (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nab')],
+    ['drips', (socket) => drip(socket, 'HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\nab', '.')],
+  ])('%s after the headers has answered; the rest is cut off at the deadline', async (_what, behave) => {
+    const receiver = await startReceiver(behave);
+    const answer = await sender.send(post(receiver), SHORT);
+    expect(answer).toMatchObject({
+      kind: 'answered',
+      status: 200,
+      excerpt: expect.stringMatching(/^ab\.*$/),
+    });
+    expectDeadline(answer);
+    await receiver.idle();
+  });
+
+  it('takes connections and says nothing to TLS is cut off at the deadline', async () => {
+    const receiver = await startReceiver(() => undefined);
+    const answer = await sender.send(post(receiver, { scheme: 'https' }), SHORT);
+    expect(answer).toMatchObject({ fault: 'timeout' });
+    expectDeadline(answer);
+  });
+
+  it('is not there is refused', async () => {
+    const receiver = await startReceiver(answerOk);
+    await receiver.close();
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({
+      fault: 'refused',
+      detail: 'ECONNREFUSED',
+    });
+  });
+
+  it('is not there is not there for those that wait for a connection either', async () => {
+    const receiver = await startReceiver(answerOk);
+    await receiver.close();
+    const answers = Array.from({ length: 50 }, () => sender.send(post(receiver, { connections: 2 }), LONG));
+    for (const answer of await Promise.all(answers)) expect(answer).toMatchObject({ fault: 'refused' });
+  });
+
+  it('is at none of its addresses is refused', async () => {
+    const receiver = await startReceiver(answerOk);
+    await receiver.close();
+    const two = newSender({ addresses: ['127.0.0.1', '127.0.0.2'] });
+    expect(await two.send(post(receiver, { host: 'two.example' }), LONG)).toMatchObject({ fault: 'refused' });
+  });
+
+  it('failed is called again by the next webhook, on a new connection', async () => {
+    let calls = 0;
+    const receiver = await startReceiver((socket) =>
+      ++calls === 1 ? socket.resetAndDestroy() : socket.write(OK),
+    );
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ fault: 'reset' });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('TLS', () => {
+  const good = certificate({ names: ['receiver.example'] });
+  const trusting = () => newSender({ trust: good.cert });
+
+  it('to whom we trust works, and its connection is used again', async () => {
+    const receiver = await startReceiver(answerOk, good);
+    const secure = trusting();
+    const there = { connections: 1, scheme: 'https', host: 'receiver.example' };
+    expect(await secure.send(post(receiver, there), LONG)).toMatchObject({ status: 200, excerpt: 'ok' });
+    expect(await secure.send(post(receiver, there), LONG)).toMatchObject({ status: 200 });
+    expect(receiver.connections).toBe(1);
+  });
+
+  it.each<[string, Certificate, string, boolean]>([
+    ['a certificate nobody signed', good, 'DEPTH_ZERO_SELF_SIGNED_CERT', false],
+    [
+      'a certificate of yesterday',
+      certificate({ names: ['receiver.example'], until: new Date(Date.now() - 86_400_000) }),
+      'CERT_HAS_EXPIRED',
+      true,
+    ],
+    [
+      'a certificate of somebody else',
+      certificate({ names: ['other.example'] }),
+      'ERR_TLS_CERT_ALTNAME_INVALID',
+      true,
+    ],
+  ])('with %s is refused before anything is said', async (_what, shown, detail, trusted) => {
+    const receiver = await startReceiver(answerOk, shown);
+    const secure = trusted ? newSender({ trust: shown.cert }) : sender;
+    const answer = await secure.send(post(receiver, { scheme: 'https', host: 'receiver.example' }), LONG);
+    expect(answer).toMatchObject({ kind: 'failed', fault: 'tls', detail });
+    await receiver.idle();
+    expect(receiver.requests).toEqual([]);
+  });
+
+  it('with a receiver that speaks plain HTTP is refused', async () => {
+    const receiver = await startReceiver(
+      (socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'),
+      undefined,
+      {
+        atOnce: true,
+      },
+    );
+    expect(await sender.send(post(receiver, { scheme: 'https' }), LONG)).toMatchObject({ fault: 'tls' });
+  });
+
+  it.each<[string, (socket: Socket) => unknown]>([
+    ['closes', (socket) => socket.end()],
+    ['resets', (socket) => socket.resetAndDestroy()],
+  ])('with a receiver that %s the connection instead is a failure', async (_what, behave) => {
+    const receiver = await startReceiver((socket) => socket.once('data', () => behave(socket)), undefined, {
+      atOnce: true,
+    });
+    expect(await sender.send(post(receiver, { scheme: 'https' }), LONG)).toMatchObject({ fault: 'reset' });
+  });
+
+  it('to a receiver that only accepts an address in its certificate works by address', async () => {
+    const byAddress = certificate({ addresses: [[127, 0, 0, 1]] });
+    const receiver = await startReceiver(answerOk, byAddress);
+    const secure = newSender({ trust: byAddress.cert });
+    expect(await secure.send(post(receiver, { scheme: 'https' }), LONG)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('a deadline', () => {
+  it('that passes before there is a connection is kept, and nothing is sent afterwards', async () => {
+    const receiver = await startReceiver(answerOk);
+    const lookup = signal<LookupAddress[]>();
+    const slow = newSender({ resolve: () => lookup.promise });
+    const patient = slow.send(post(receiver, { host: 'slow.example' }), LONG);
+    const answer = await slow.send(post(receiver, { host: 'slow.example' }), SHORT);
+    expect(answer).toMatchObject({ fault: 'timeout' });
+    expectDeadline(answer);
+    lookup.resolve([{ address: '127.0.0.1', family: 4 }]);
+    expect(await patient).toMatchObject({ status: 200 });
+    await slow.close();
+    await receiver.idle();
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it('is also that of the connection: no attempt goes on that nobody waits for', async () => {
+    const receiver = await startReceiver(answerOk);
+    const lookup = signal<LookupAddress[]>();
+    const slow = newSender({ resolve: () => lookup.promise });
+    const late = [1, 2].map(() => slow.send(post(receiver, { host: 'slow.example', connections: 1 }), SHORT));
+    for (const answer of await Promise.all(late)) expect(answer).toMatchObject({ fault: 'timeout' });
+    lookup.resolve([{ address: '127.0.0.1', family: 4 }]);
+    const next = await slow.send(post(receiver, { host: 'slow.example', connections: 1 }), LONG);
+    expect(next).toMatchObject({ status: 200 });
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it('that has become longer counts for the next connection, too, while others are in use', async () => {
+    const receiver = await startReceiver((socket) => {
+      if (receiver.requests.length > 1) socket.write(OK);
+    });
+    const silent = await startReceiver(() => undefined);
+    const lookup = signal<LookupAddress[]>();
+    const here: LookupAddress[] = [{ address: '127.0.0.1', family: 4 }];
+    let lookups = 0;
+    const slow = newSender({ resolve: () => (lookups++ === 0 ? Promise.resolve(here) : lookup.promise) });
+    const hanging = slow.send(post(receiver, { host: 'slow.example' }), SHORT);
+    await until(() => receiver.requests.length === 1);
+    const late = slow.send(post(receiver, { host: 'slow.example' }), LONG);
+    expect(await hanging).toMatchObject({ fault: 'timeout' });
+    // For longer than that one had time.
+    await sender.send(post(silent), { timeoutMs: 2 * SHORT_MS });
+    lookup.resolve(here);
+    expect(await late).toMatchObject({ status: 200 });
+  });
+
+  it('is not missed by an answer that lies ready while our own event loop stood still', async () => {
+    const receiver = await startReceiver((socket) => {
+      socket.write(OK);
+      const until = performance.now() + 2 * SHORT_MS;
+      while (performance.now() < until);
+    });
+    expect(await sender.send(post(receiver), SHORT)).toMatchObject({ kind: 'answered', status: 200 });
+  });
+});
+
+describe('a fault of ours', () => {
+  it('is a call that was stopped; one that is stopped already is not made', async () => {
+    const received = signal<void>();
+    const receiver = await startReceiver(() => received.resolve());
+    const stop = new AbortController();
+    const answers = [1, 2].map(() => sender.send(post(receiver), { ...LONG, signal: stop.signal }));
+    await received.promise;
+    stop.abort();
+    answers.push(sender.send(post(receiver), { ...LONG, signal: stop.signal }));
+    for (const answer of await Promise.all(answers)) {
+      expect(answer).toMatchObject({ kind: 'failed', fault: 'ours', detail: 'this replica is stopping' });
+    }
+    expect(receiver.connections).toBeLessThanOrEqual(2);
+  });
+
+  it('is a call that a closed sender ends, or does not make', async () => {
+    const received = signal<void>();
+    const receiver = await startReceiver(() => received.resolve());
+    const answer = sender.send(post(receiver), LONG);
+    await received.promise;
+    await sender.close();
+    expect(await answer).toMatchObject({ fault: 'ours' });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ fault: 'ours' });
+    await receiver.idle();
+    expect(receiver.connections).toBe(1);
+  });
+
+  it('is our resolver being away; a name that does not exist is not', async () => {
+    for (const [code, fault] of [
+      ['EAI_AGAIN', 'ours'],
+      ['ENOTFOUND', 'dns'],
+    ]) {
+      const away = newSender({ resolve: () => Promise.reject(Object.assign(new Error(), { code })) });
+      const receiver = await startReceiver(answerOk);
+      expect(await away.send(post(receiver, { host: 'x.example' }), LONG)).toMatchObject({
+        fault,
+        detail: code,
+      });
+    }
+  });
+
+  it.each([
+    ['EMFILE', 'ours'],
+    ['ENFILE', 'ours'],
+    ['ENOMEM', 'ours'],
+    ['ENOBUFS', 'ours'],
+    ['EADDRNOTAVAIL', 'ours'],
+    ['ENETUNREACH', 'ours'],
+    ['ENETDOWN', 'ours'],
+    ['EPERM', 'ours'],
+    ['ESERVFAIL', 'ours'],
+    ['EHOSTUNREACH', 'refused'],
+    ['ETIMEDOUT', 'timeout'],
+    ['UND_ERR_CONNECT_TIMEOUT', 'timeout'],
+    ['EPIPE', 'reset'],
+    ['ENODATA', 'dns'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls'],
+    ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'tls'],
+    ['ERR_OSSL_X509_KEY_VALUES_MISMATCH', 'tls'],
+    ['UNSPECIFIED', 'tls'],
+    ['HPE_INVALID_CONSTANT', 'protocol'],
+    ['UND_ERR_HEADERS_OVERFLOW', 'protocol'],
+    ['SOMETHING_NEW', 'ours'],
+  ])('or of theirs: %s is %s', (code, fault) => {
+    expect(faultOf(Object.assign(new Error('with 10.0.0.1 in it'), { code }))).toEqual({
+      fault,
+      detail: code,
+    });
+  });
+
+  it('is not one of several addresses being out of reach, unless all are', () => {
+    const error = (code: string) => Object.assign(new Error(), { code });
+    const all = (...codes: string[]) => faultOf(new AggregateError(codes.map(error)));
+    expect(all('ENETUNREACH', 'ECONNREFUSED').fault).toBe('refused');
+    expect(all('ECONNREFUSED', 'ENETUNREACH').fault).toBe('refused');
+    expect(all('ENETUNREACH', 'ENETUNREACH').fault).toBe('ours');
+  });
+});
+
+interface Received {
+  readonly line: string;
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+type Behaviour = (socket: Socket, request: Received) => unknown;
+
+interface Receiver {
+  readonly url: string;
+  readonly connections: number;
+  readonly requests: readonly Received[];
+  /** Resolves when every connection there was is closed; there must have been one. */
+  idle(): Promise<void>;
+  close(): Promise<void>;
+}
+
+function signal<T>(): { promise: Promise<T>; resolve(value: T): void } {
+  let resolve!: (value: T) => void;
+  const promise = new Promise<T>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}
+
+function answerOk(socket: Socket): void {
+  socket.write(OK);
+}
+
+/** A TCP (or TLS) server that answers each whole request as it is told to, right or wrong. */
+async function startReceiver(
+  behave: Behaviour,
+  tls?: Certificate,
+  { atOnce = false } = {},
+): Promise<Receiver> {
+  const requests: Received[] = [];
+  const open = new Set<Socket>();
+  let connections = 0;
+  const serve = (socket: Socket) => {
+    if (atOnce) behave(socket, { line: '', headers: {}, body: '' });
+    onRequests(socket, (request) => {
+      requests.push(request);
+      behave(socket, request);
+    });
+  };
+  const server: Server = tls ? createTlsServer({ ...tls }, serve) : createServer(serve);
+  server.on('tlsClientError', () => undefined);
+  server.on('connection', (socket: Socket) => {
+    connections += 1;
+    open.add(socket);
+    socket.setNoDelay(true);
+    socket.on('error', () => undefined);
+    socket.on('close', () => open.delete(socket));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const close = async () => {
+    if (!server.listening) return;
+    for (const socket of open) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  };
+  closing.push(close);
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    get connections() {
+      return connections;
+    },
+    requests,
+    idle: async () => {
+      if (connections === 0) await once(server, 'connection');
+      await Promise.all([...open].map((socket) => new Promise((resolve) => socket.once('close', resolve))));
+    },
+    close,
+  };
+}
+
+function onRequests(socket: Socket, onRequest: (request: Received) => void): void {
+  let bytes = Buffer.alloc(0);
+  socket.on('error', () => undefined);
+  socket.on('data', (chunk) => {
+    bytes = Buffer.concat([bytes, chunk]);
+    for (;;) {
+      const end = bytes.indexOf('\r\n\r\n');
+      if (end < 0) return;
+      const [line = '', ...fields] = bytes.toString('latin1', 0, end).split('\r\n');
+      const headers = Object.fromEntries(
+        fields.map((field) => field.split(/: (.*)/s, 2) as [string, string]),
+      );
+      const lower = Object.fromEntries(
+        Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+      );
+      const whole = end + 4 + Number(lower['content-length']);
+      if (bytes.length < whole) return;
+      const body = bytes.toString('utf8', end + 4, whole);
+      bytes = bytes.subarray(whole);
+      onRequest({ line, headers: lower, body });
+    }
+  });
+}
+
+function flood(socket: Socket, text: string, first = ''): void {
+  socket.write(first);
+  const more = () => {
+    while (!socket.destroyed && socket.write(text.repeat(200)));
+    socket.once('drain', more);
+  };
+  more();
+}
+
+/** A few bytes every few milliseconds, for as long as somebody listens. */
+function drip(socket: Socket, first: string, text: string, everyMs = 10): void {
+  socket.write(first);
+  const timer = setInterval(() => socket.write(text), everyMs);
+  socket.on('close', () => clearInterval(timer));
+}
+
+interface SenderSetup {
+  readonly addresses?: readonly string[];
+  readonly resolve?: (host: string) => Promise<LookupAddress[]>;
+  readonly trust?: string;
+}
+
+/** Every name is this machine, and this machine is allowed. */
+function newSender({ addresses = ['127.0.0.1'], resolve, trust }: SenderSetup = {}): WebhookSender {
+  const here = async () => addresses.map((address) => ({ address, family: 4 }));
+  const allow = [{ address: '127.0.0.0', prefix: 8, family: 'ipv4' }] as const;
+  const created = new WebhookSender(new EgressGuard({ allow, resolve: resolve ?? here }), trust);
+  closing.push(() => created.close());
+  return created;
+}
+
+function post(
+  { url }: Receiver,
+  { listener = 1, connections = 100, path = '/', scheme = 'http', host = '127.0.0.1' } = {},
+): WebhookRequest {
+  const { port } = new URL(url);
+  return {
+    listener,
+    connections,
+    url: `${scheme}://${host}:${port}${path}`,
+    headers: ['content-type', 'application/json'],
+    body: '{}',
+    deliveryId: '3d0ca315-8828-4ce5-9f5b-7e3c0a1d2e4f',
+    traceparent: undefined,
+  };
+}
+
+function expectDeadline({ durationMs }: Answer): void {
+  expect(durationMs).toBeGreaterThanOrEqual(SHORT_MS - 2);
+  expect(durationMs).toBeLessThan(SHORT_MS + LATE_MS);
+}
+
+interface Certificate {
+  readonly key: string;
+  readonly cert: string;
+}
+
+/** A self-signed X.509 certificate in DER, written by hand: the machine that runs the tests may have no openssl. */
+function certificate({
+  names = [],
+  addresses = [],
+  until = new Date(Date.now() + 86_400_000),
+}: {
+  names?: readonly string[];
+  addresses?: readonly (readonly number[])[];
+  until?: Date;
+}): Certificate {
+  const pair = generateKeyPairSync('ec', {
+    namedCurve: 'P-256',
+    publicKeyEncoding: { type: 'spki', format: 'der' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  });
+  const ecdsaWithSha256 = der(0x30, Buffer.from('06082a8648ce3d040302', 'hex'));
+  const name = der(
+    0x30,
+    der(0x31, der(0x30, Buffer.from('0603550403', 'hex'), der(0x0c, Buffer.from('test')))),
+  );
+  const alternatives = der(
+    0x30,
+    ...names.map((dns) => der(0x82, Buffer.from(dns))),
+    ...addresses.map((address) => der(0x87, Buffer.from(address))),
+  );
+  const extension = der(0x30, Buffer.from('0603551d11', 'hex'), der(0x04, alternatives));
+  const body = der(
+    0x30,
+    Buffer.from('a003020102', 'hex'),
+    Buffer.from('020101', 'hex'),
+    ecdsaWithSha256,
+    name,
+    der(0x30, utcTime(new Date(until.getTime() - 30 * 86_400_000)), utcTime(until)),
+    name,
+    pair.publicKey,
+    der(0xa3, der(0x30, extension)),
+  );
+  const signature = sign('sha256', body, createPrivateKey(pair.privateKey));
+  const bytes = der(0x30, body, ecdsaWithSha256, der(0x03, Buffer.from([0]), signature));
+  const lines = bytes.toString('base64').match(/.{1,64}/g)!;
+  return {
+    key: pair.privateKey,
+    cert: `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`,
+  };
+}
+
+function der(tag: number, ...parts: Buffer[]): Buffer {
+  const body = Buffer.concat(parts);
+  const { length } = body;
+  const size = length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 255];
+  return Buffer.concat([Buffer.from([tag, ...size]), body]);
+}
+
+function utcTime(date: Date): Buffer {
+  const digits = date.toISOString().replace(/\D/g, '').slice(2, 14);
+  return der(0x17, Buffer.from(`${digits}Z`));
+}

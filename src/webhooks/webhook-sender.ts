@@ -1,0 +1,154 @@
+import { channel } from 'node:diagnostics_channel';
+import { Injectable } from '@nestjs/common';
+import { type Context, context, propagation, ROOT_CONTEXT } from '@opentelemetry/api';
+import { buildConnector, Client, type Dispatcher, Pool } from 'undici';
+import type { Answer } from './answer.ts';
+import { EgressGuard } from './egress-guard.ts';
+import { Exchange, STOPPED } from './exchange.ts';
+import { guardedConnector } from './guarded-connector.ts';
+import { acceptInterimAnswers } from './interim-answers.ts';
+import { withoutEcho } from './url-echo.ts';
+import { traceparentOf, type WebhookRequest } from './webhook-request.ts';
+
+export interface SendOptions {
+  /** For everything together: waiting for a connection, making it, headers and body. */
+  readonly timeoutMs: number;
+  /** Ends the call; the answer is then a fault of ours. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The way to one listener. */
+interface Route {
+  readonly url: string;
+  readonly connections: number;
+  readonly connectMs: number;
+  readonly path: string;
+  readonly pool: Pool;
+}
+
+/** To one listener, of one replica. */
+export const MAX_CONNECTIONS = 100;
+const CONNECT_TIMEOUT_MS = 10_000;
+const CREATED = channel('undici:request:create');
+
+/**
+ * Posts webhooks. Only this file and `interim-answers.ts` know undici: everything that leaves passes the guard and has a deadline.
+ *
+ * Each listener has connections of its own. In one pool per origin, a few listeners that hang would take all
+ * connections of a host that others use too (a gateway, a popular automation service), and an answer that comes twice
+ * on a connection would be taken for that of a neighbour.
+ */
+@Injectable()
+export class WebhookSender {
+  private readonly routes = new Map<number, Route>();
+  private readonly bySignal = new WeakMap<AbortSignal, Set<Exchange>>();
+  private closed = false;
+
+  /** `trust`: an authority to trust instead of the system's (which NODE_EXTRA_CA_CERTS adds to). */
+  constructor(
+    private readonly guard: EgressGuard,
+    private readonly trust?: string,
+  ) {}
+
+  /** Never throws: what can go wrong is an answer too. Redirects are answers like any other. */
+  send(request: WebhookRequest, { timeoutMs, signal }: SendOptions): Promise<Answer> {
+    return new Promise((resolve) => {
+      const settle = (answer: Answer) => resolve(withoutEcho(answer, request.url));
+      const exchange = new Exchange(settle, timeoutMs, signal && this.togetherWith(signal));
+      if (this.closed || signal?.aborted) return exchange.fail(STOPPED);
+      const route = this.routeTo(request, timeoutMs);
+      if (typeof route === 'string') return exchange.fail({ fault: 'egress', detail: route });
+      route.pool.dispatch(postOptions(route.path, request), exchange);
+    });
+  }
+
+  /** Ends what is still under way. */
+  async close(): Promise<void> {
+    this.closed = true;
+    const routes = [...this.routes.values()];
+    this.routes.clear();
+    await Promise.all(routes.map(({ pool }) => pool.destroy()));
+  }
+
+  /** One listener of the signal for all calls: hundreds on one signal are searched through at every add and remove. */
+  private togetherWith(signal: AbortSignal): Set<Exchange> {
+    let exchanges = this.bySignal.get(signal);
+    if (exchanges === undefined) {
+      const together = new Set<Exchange>();
+      signal.addEventListener('abort', () => stopAll(together), { once: true });
+      this.bySignal.set(signal, together);
+      exchanges = together;
+    }
+    return exchanges;
+  }
+
+  /** Or why there is none. */
+  private routeTo({ listener, url, connections }: WebhookRequest, timeoutMs: number): Route | string {
+    const known = this.routes.get(listener);
+    const connectMs = Math.min(timeoutMs, CONNECT_TIMEOUT_MS);
+    if (known?.url === url && known.connections === connections && known.connectMs === connectMs)
+      return known;
+    const verdict = this.guard.checkUrl(url);
+    if (verdict.kind === 'refused') return verdict.reason;
+    void known?.pool.close();
+    const route = this.newRoute(url, connections, connectMs);
+    this.routes.set(listener, route);
+    const forgetIfUnused = () => {
+      const { connected, size } = route.pool.stats;
+      if (connected === 0 && size === 0 && this.routes.get(listener) === route) this.routes.delete(listener);
+    };
+    route.pool.on('disconnect', forgetIfUnused).on('connectionError', forgetIfUnused);
+    return route;
+  }
+
+  private newRoute(url: string, connections: number, connectMs: number): Route {
+    const { origin, pathname, search } = new URL(url);
+    const pool = new Pool(origin, {
+      factory: (to, options) =>
+        new RouteClient(to, options).on('connect', (_, [client]) => acceptInterimAnswers(client as Client)),
+      connect: this.connector(connectMs),
+      connections: Math.min(connections, MAX_CONNECTIONS),
+      pipelining: 1,
+      // undici's own never fire on a receiver that drips bytes; the exchange has one for all of it.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: 16 * 1024,
+      keepAliveTimeout: 4_000,
+      keepAliveMaxTimeout: 60_000,
+    });
+    return { url, connections, connectMs, path: pathname + search, pool };
+  }
+
+  /** No longer than the requests that wait for it: an attempt to connect that nobody waits for keeps others out. */
+  private connector(timeout: number) {
+    const startTls = buildConnector({ timeout, ...(this.trust === undefined ? {} : { ca: this.trust }) });
+    return guardedConnector(this.guard, timeout, startTls);
+  }
+}
+
+function stopAll(exchanges: ReadonlySet<Exchange>): void {
+  for (const exchange of [...exchanges]) exchange.fail(STOPPED);
+}
+
+/** `parent`: the context of the message's trace, while somebody traces. */
+type PostOptions = Dispatcher.DispatchOptions & { readonly parent: Context | undefined };
+
+/** A pool makes a request once it has a connection for it, within whatever else is going on then; so it is told whose. */
+class RouteClient extends Client {
+  override dispatch(options: PostOptions, handler: Dispatcher.DispatchHandler): boolean {
+    if (options.parent === undefined) return super.dispatch(options, handler);
+    return context.with(options.parent, () => super.dispatch(options, handler));
+  }
+}
+
+/** A tracer writes `traceparent` itself, naming its own span; two of them would be none to the receiver. */
+function postOptions(path: string, { headers, body, deliveryId, traceparent }: WebhookRequest): PostOptions {
+  const traced = CREATED.hasSubscribers;
+  const own = traced ? headers : [...headers, 'traceparent', traceparent ?? traceparentOf(deliveryId)];
+  const parent = traced ? contextOf(traceparent) : undefined;
+  return { path, method: 'POST', headers: own as string[], body, parent };
+}
+
+function contextOf(traceparent: string | undefined): Context {
+  return traceparent === undefined ? context.active() : propagation.extract(ROOT_CONTEXT, { traceparent });
+}

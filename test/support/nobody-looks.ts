@@ -1,7 +1,0 @@
-/** Settings under which nothing is found by looking for it: who is not woken waits for a minute. */
-export const NOBODY_LOOKS = {
-  INBOX_POLL: '1m',
-  OUTBOX_POLL: '1m',
-  EGRESS_ALLOW: '127.0.0.0/8',
-  SECRETS_KEYS: `test=${Buffer.alloc(32, 1).toString('base64')}`,
-};
