@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import pg from 'pg';
 import { loadSettings } from '../../src/config/settings.ts';
 import { migrate } from '../../src/database/migrate.ts';
@@ -26,6 +26,9 @@ import {
 } from '../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
+
+/** Several servers are made and killed: on a machine that does other things, too, that takes its time. */
+jest.setTimeout(180_000);
 
 const SETTINGS = { fsync: 'off', max_connections: '100', wal_keep_size: '256MB' };
 const NOWHERE = 'postgres://127.0.0.1:1/nowhere';
@@ -155,17 +158,17 @@ describe('a failover to a standby that commits wait for', () => {
           expect([200, 202, 503]).toContain(status);
           return status !== 503;
         };
-        await until(post);
+        await until(post, 120_000);
         accepted.push(body.id);
       }
     };
     const producing = Promise.all(Array.from({ length: 8 }, (_, index) => produce(index)));
-    await until(() => accepted.length > 200);
+    await until(() => accepted.length > 200, 60_000);
     await crash(primary);
     wire.switchTo(standby.postgres.url);
     await promote(standby);
     const before = accepted.length;
-    await until(() => accepted.length > before + 200);
+    await until(() => accepted.length > before + 200, 60_000);
     over = true;
     await producing;
     const open = `SELECT FROM inbox WHERE settled_at IS NULL UNION ALL SELECT FROM outbox WHERE settled_at IS NULL LIMIT 1`;
