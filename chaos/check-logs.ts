@@ -74,6 +74,7 @@ function kindsOf({ event, loop = '', error }: Logged): readonly Kind[] {
 const WITHOUT_ERROR: Readonly<Record<string, readonly Kind[]>> = {
   'alert.dead-letters': ['failed-attempt'],
   'outbox.dead': ['failed-attempt'],
+  'outbox.circuit-opened': ['failed-attempt'],
   // Its limit is for a database that is away.
   'service.drain-timeout': ['connection'],
 };

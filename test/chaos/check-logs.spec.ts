@@ -47,6 +47,7 @@ describe('an error that a replica logs', () => {
     ['poison', line({ event: 'inbox.abandoned', loop: undefined, error: cut })],
     ['poison', line({ loop: 'inbox-2', error: cut })],
     ['receivers', line({ event: 'outbox.dead' })],
+    ['outage', line({ event: 'outbox.circuit-opened' })],
     ['postgres-fast', loggedOnStderr('sluice: Error: timeout exceeded when trying to connect', 0, AT)!],
     [
       'postgres-fast',
