@@ -78,9 +78,9 @@ export const SETTINGS = {
   CONNECTIONS_LIMIT: integer({
     min: 10,
     max: 1_000_000,
-    default: 5_000,
+    default: 2_000,
     about:
-      'Open connections at a time; further ones are closed at once. Each needs a file descriptor, and up to 100 KiB while requests are pipelined on it.',
+      'Open connections at a time; further ones are closed at once. Each takes a file descriptor and 18 KiB of memory, up to 100 KiB with requests pipelined on it.',
   }),
   BODY_LIMIT: bytes({
     min: '1KiB',

@@ -4,10 +4,12 @@ import { createApp } from '../../src/app.ts';
 import { Loops } from '../../src/clock/loops.ts';
 import { loadSettings } from '../../src/config/settings.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
 import { HealthController } from '../../src/upkeep/health/health.controller.ts';
 import { startApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { until } from '../support/until.ts';
 
 let database: TestDatabase;
 
@@ -73,6 +75,29 @@ describe('a replica', () => {
     expect(names.length).toBeGreaterThan(20);
     expect(names.filter((name) => !name.startsWith('sluice_'))).toEqual([]);
     expect(text).toMatch(/^sluice_loop_last_cycle_timestamp_seconds\{loop="api-keys"\} \d/m);
+    await replica.close();
+  });
+
+  it('collects its metrics at most once a second, however many ask', async () => {
+    const replica = await startApp(database, { ROLES: 'api' });
+    let collected = 0;
+    replica.app.nest.get(Metrics).gauge({
+      name: 'collected',
+      help: 'Counts how often it is asked.',
+      collect() {
+        this.set(++collected);
+      },
+    });
+    const startedAt = performance.now();
+    for (const _ of Array.from({ length: 5 }))
+      await Promise.all(Array.from({ length: 10 }, () => replica.call('GET', '/metrics')));
+    const seconds = Math.ceil((performance.now() - startedAt) / 1_000);
+    expect(collected).toBeLessThanOrEqual(seconds);
+    const later = await until(async () => {
+      const { text } = await replica.call('GET', '/metrics');
+      return text.includes(`sluice_collected ${collected}`) && collected > 0 ? text : undefined;
+    });
+    expect(later).toContain('sluice_http_connections ');
     await replica.close();
   });
 });

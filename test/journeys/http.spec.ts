@@ -22,6 +22,7 @@ import {
   type TestApp,
 } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { growthOf } from '../support/metrics.ts';
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts';
 
 const UUID = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/;
@@ -316,6 +317,21 @@ describe('a message that arrived whole', () => {
     const { status, body } = await sendRaw(replica.url, `${post('before-slow')}${post('slow').slice(0, -1)}`);
     expect([status, body.match(/HTTP\/1\.1 \d+/g)]).toEqual([202, ['HTTP/1.1 408']]);
     expect(await isStored('slow')).toBe(false);
+  });
+});
+
+describe('requests without end on one connection', () => {
+  it('close it, are counted, and keep nobody else from being served', async () => {
+    const [pipelined] = await growthOf(
+      replica,
+      ['http_connections_closed_total{reason="pipelined"}'],
+      async () => {
+        const flood = sendRaw(replica.url, 'GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(1_000));
+        await flood.catch(() => undefined);
+        expect((await replica.call('GET', '/livez')).status).toBe(200);
+      },
+    );
+    expect(pipelined).toBe(1);
   });
 });
 
