@@ -30,39 +30,24 @@ export function openShell(
   timeoutMs = 60_000,
 ): Shell {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-docs-'));
-  const child = spawn('bash', ['--noprofile', '--norc'], {
-    cwd: ROOT,
-    env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      npm_config_update_notifier: 'false',
-      ...environment,
-    },
-  });
-  const ended = once(child, 'close');
-  let output = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (text: string) => {
-      output += text;
-    });
-  // Jobs of their own process group: `kill %1` reaches what npx has started, as it does in a terminal.
-  child.stdin.write('set -m\n');
+  const { child, ended, output } = startBash(environment);
   let count = 0;
   return {
     async run({ line, commands, expected }) {
       count += 1;
-      const from = output.length;
+      const from = output().length;
       const file = join(folder, `step-${count}.sh`);
       const marker = `step ${count} done`;
       writeFileSync(file, `set -e\n${replaced(commands, replace)}\nset +e\n`);
       child.stdin.write(`source ${file} </dev/null; echo; echo "${marker}"\n`);
       const wanted = [marker, ...expected.map((text) => replaced(text, replace))];
-      const missing = () => wanted.filter((text) => !isIn(output.slice(from), text));
+      const missing = () => wanted.filter((text) => !isIn(output().slice(from), text));
       await until(() => child.exitCode !== null || missing().length === 0, timeoutMs).catch(() => undefined);
-      if (missing().length > 0)
-        throw new Error(
-          `the commands at line ${line} did not print ${JSON.stringify(missing())}, but:\n${output.slice(from)}`,
-        );
+      if (missing().length === 0) return;
+      const printed = output().slice(from);
+      throw new Error(
+        `the commands at line ${line} did not print ${JSON.stringify(missing())}, but:\n${printed}`,
+      );
     },
     async close() {
       if (child.exitCode === null) child.stdin.end('for job in $(jobs -p); do kill -- "-$job"; done; exit\n');
@@ -70,6 +55,22 @@ export function openShell(
       rmSync(folder, { recursive: true });
     },
   };
+}
+
+function startBash(environment: Record<string, string>) {
+  const { PATH, HOME } = process.env;
+  const child = spawn('bash', ['--noprofile', '--norc'], {
+    cwd: ROOT,
+    env: { PATH, HOME, npm_config_update_notifier: 'false', ...environment },
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  // Jobs of their own process group: `kill %1` reaches what npx has started, as it does in a terminal.
+  child.stdin.write('set -m\n');
+  return { child, ended: once(child, 'close'), output: () => output };
 }
 
 function replaced(text: string, replace: Readonly<Record<string, string>>): string {
