@@ -3,7 +3,7 @@
  * test/architecture/boundaries.spec.ts plants a violation of every rule and sees it caught.
  */
 const FOUNDATIONS = 'config|clock|telemetry|database|http|contract';
-const FEATURES = 'lanes|inbox|outbox|listeners|read-models|upkeep';
+const FEATURES = 'lanes|webhooks|inbox|outbox|listeners|read-models|upkeep';
 /** What is put together from everything else: main, app, service, schema and the like. */
 const TOP = '^src/[^/]+\\.ts$';
 const VERSION = '^src/version\\.ts$';
@@ -38,7 +38,14 @@ module.exports = {
       severity: 'error',
       comment: 'And foundations, lanes, itself: what comes in does not know how it goes out.',
       from: { path: '^src/inbox/' },
-      to: { path: `^src/(?!(${FOUNDATIONS}|lanes|inbox)/)`, pathNot: '^src/outbox/fan-out[^/]*\\.ts$' },
+      to: { path: `^src/(?!(${FOUNDATIONS}|lanes|inbox)/)`, pathNot: '^src/outbox/fan-out/' },
+    },
+    {
+      name: 'webhooks-stand-on-foundations',
+      severity: 'error',
+      comment: 'Listeners send pings and the outbox deliveries with it, so it knows neither.',
+      from: { path: '^src/webhooks/', pathNot: SPEC },
+      to: { path: `^src/(?!(${FOUNDATIONS}|webhooks)/)`, pathNot: VERSION },
     },
     {
       name: 'outbox-does-not-look-back',

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { type Alert, Alerts } from '../contract/alerts.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { laneOf } from '../lanes/lane-of.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
-import { type Alert, Alerts } from '../telemetry/alerts.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { IngestStore } from './ingest-store.ts';
 import { INBOX_LANES, type NewMessage } from './new-message.ts';

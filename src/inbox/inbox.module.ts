@@ -1,9 +1,9 @@
 import { Global, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { Alerts } from '../contract/alerts.ts';
 import { MessageStates } from '../contract/fresh.ts';
 import { Pending } from '../contract/pending.ts';
 import { FanOutModule } from '../outbox/fan-out/fan-out.module.ts';
-import { Alerts } from '../telemetry/alerts.ts';
 import { DenormalizerRunner } from './denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from './denormalizers/denormalizers.ts';
 import { HoldsController } from './holds/holds.controller.ts';

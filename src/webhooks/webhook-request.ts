@@ -1,4 +1,3 @@
-import type { Listener } from '../listeners/listener.ts';
 import { VERSION } from '../version.ts';
 import { headerRefusal } from './listener-headers.ts';
 import { signatures } from './signature.ts';
@@ -35,7 +34,15 @@ export interface WebhookRequest {
   readonly traceparent: string | undefined;
 }
 
-type Recipient = Pick<Listener, 'number' | 'lanes' | 'url' | 'headers' | 'format' | 'secrets'>;
+/** What a request needs to know of its listener. */
+export interface Recipient {
+  readonly number: number;
+  readonly lanes: number;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly format: 'standard' | 'cloudevents';
+  readonly secrets: readonly string[];
+}
 
 /** W3C trace context, where version ff and ids of zeros alone are none. */
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
@@ -121,10 +128,10 @@ function ceValue(text: string): string {
   );
 }
 
-const checked = new WeakMap<Listener['headers'], readonly string[]>();
+const checked = new WeakMap<Recipient['headers'], readonly string[]>();
 
 /** Refused at PUT already; here once more, because a definition may be older than a rule. */
-function ownHeaders(headers: Listener['headers']): readonly string[] {
+function ownHeaders(headers: Recipient['headers']): readonly string[] {
   let list = checked.get(headers);
   if (list === undefined) {
     const allowed = Object.entries(headers).filter(

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -16,6 +17,7 @@ import ts from 'typescript';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const RULES = join(ROOT, '.dependency-cruiser.cjs');
+const FOLDER_RULES = join(ROOT, '.dependency-cruiser.folders.cjs');
 const CRUISER = join(ROOT, 'node_modules/.bin/depcruise');
 
 /** Rule → imports that break it, each as [importing file, what it imports]. */
@@ -31,13 +33,14 @@ const PLANTED: Record<string, [from: string, to: string][]> = {
   'config-knows-nobody': [['src/config/a.ts', '../clock/clock.ts']],
   'lanes-stand-on-foundations': [
     ['src/lanes/a.ts', '../inbox/inbox.ts'],
-    ['src/lanes/b.ts', '../outbox/fan-out.ts'],
+    ['src/lanes/b.ts', '../outbox/fan-out/fan-out.ts'],
     ['src/lanes/c.ts', '../service.ts'],
   ],
   'inbox-sees-only-the-fan-out-of-the-outbox': [
     ['src/inbox/a.ts', '../outbox/outbox.ts'],
     ['src/inbox/b.ts', '../listeners/listeners.ts'],
   ],
+  'webhooks-stand-on-foundations': [['src/webhooks/a.ts', '../listeners/listeners.ts']],
   'outbox-does-not-look-back': [
     ['src/outbox/a.ts', '../inbox/inbox.ts'],
     ['src/listeners/a.ts', '../inbox/inbox.ts'],
@@ -82,7 +85,7 @@ const COMPANIONS: [from: string, to: string][] = [
 /** The same shapes where they belong: nothing here may be reported. */
 const INNOCENT: [from: string, to: string][] = [
   ['src/inbox/inbox-store.ts', './inbox.sql.ts'],
-  ['src/inbox/inbox.ts', '../outbox/fan-out.ts'],
+  ['src/inbox/inbox.ts', '../outbox/fan-out/fan-out.ts'],
   ['src/outbox/outbox.ts', '../lanes/lanes.ts'],
   ['src/webhooks/webhook-sender.ts', 'undici'],
   ['src/read-models/payroll/denormalizer.ts', '../../contract/contract.ts'],
@@ -118,6 +121,21 @@ describe('import rules', () => {
   it.each(Object.entries(PLANTED))('catch what breaks %s', (rule, imports) => {
     const caught = found.filter((one) => one.rule.name === rule).map(({ from }) => from);
     expect(caught).toEqual(expect.arrayContaining(imports.map(([from]) => from)));
+  });
+
+  it('catch a cycle between two folders that no two files make', () => {
+    const own = mkdtempSync(join(tmpdir(), 'folders-'));
+    try {
+      plant(own, [
+        ['src/lanes/one.ts', '../outbox/two.ts'],
+        ['src/outbox/three.ts', '../lanes/four.ts'],
+      ]);
+      expect(violationsIn(own, FOLDER_RULES).map(({ rule }) => rule.name)).toContain(
+        'no-cycles-between-folders',
+      );
+    } finally {
+      rmSync(own, { recursive: true });
+    }
   });
 
   it('let through what is in its place', () => {
@@ -169,7 +187,10 @@ describe('the sources', () => {
 });
 
 /** A small tree of the same shape as ours, with every violation in it and packages of its own. */
-function plant(folder: string): void {
+function plant(
+  folder: string,
+  imports: [from: string, to: string][] = [...Object.values(PLANTED).flat(), ...COMPANIONS, ...INNOCENT],
+): void {
   const file = (path: string, text: string) => {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), text, { flag: 'a' });
@@ -183,7 +204,6 @@ function plant(folder: string): void {
     file(`node_modules/${name}/package.json`, `{"name":"${name}","version":"1.0.0","main":"index.js"}`);
     file(`node_modules/${name}/index.js`, 'module.exports = {};');
   }
-  const imports = [...Object.values(PLANTED).flat(), ...COMPANIONS, ...INNOCENT];
   for (const [from, to] of imports) {
     file(
       from,
@@ -195,10 +215,11 @@ function plant(folder: string): void {
   symlinkSync(join(ROOT, 'node_modules/typescript'), join(folder, 'node_modules/typescript'));
 }
 
-function violationsIn(folder: string): Violation[] {
+function violationsIn(folder: string, rules = RULES): Violation[] {
+  const folders = ['src', 'migrations', 'test'].filter((name) => existsSync(join(folder, name)));
   const { stdout, stderr } = spawnSync(
     process.execPath,
-    [CRUISER, 'src', 'migrations', 'test', '--config', RULES, '--output-type', 'json'],
+    [CRUISER, ...folders, '--config', rules, '--output-type', 'json'],
     { cwd: folder, encoding: 'utf8' },
   );
   if (!stdout) throw new Error(stderr);

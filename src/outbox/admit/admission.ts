@@ -21,7 +21,7 @@ export class Admission {
     private readonly gates: Gates,
     private readonly rates: RateLimits,
     private readonly lanes: HeldLanes,
-    private readonly courier: DeliverySender,
+    private readonly sender: DeliverySender,
     private readonly draining: Draining,
   ) {}
 
@@ -34,7 +34,7 @@ export class Admission {
     const listener = held.probed ? undefined : this.open(held);
     if (!listener) return undefined;
     const window = this.windowOf(held.listener);
-    if (this.rates.limits(listener) || !this.lanes.coversNow(held, this.courier.callMs(listener)))
+    if (this.rates.limits(listener) || !this.lanes.coversNow(held, this.sender.callMs(listener)))
       return this.waitIn(window, held);
     if (!window.tryEnter()) return this.waitIn(window, held);
     held.probed = held.probe !== undefined;
@@ -70,7 +70,7 @@ export class Admission {
     const inTurn = await this.rates.pass(held.listener, () => this.open(held) !== undefined);
     const listener = inTurn ? this.open(held) : undefined;
     if (!listener) return undefined;
-    const ours = await this.lanes.covers(held, this.courier.callMs(listener), this.draining.stopping);
+    const ours = await this.lanes.covers(held, this.sender.callMs(listener), this.draining.stopping);
     return ours ? this.open(held) : undefined;
   }
 

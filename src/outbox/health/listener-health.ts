@@ -1,10 +1,10 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
 import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
+import { Alerts } from '../../contract/alerts.ts';
 import { Database } from '../../database/database.ts';
 import type { Listener } from '../../listeners/listener.ts';
 import { Listeners } from '../../listeners/listeners.ts';
-import { Alerts } from '../../telemetry/alerts.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { COUNT_REFUSAL, FAILING_FOR_DAYS, NOTE_SUCCESS } from './health.sql.ts';
 

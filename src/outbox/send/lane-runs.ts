@@ -31,9 +31,9 @@ export class LaneRuns {
     private readonly claims: ClaimQueue,
     private readonly contents: MessageContents,
     private readonly admission: Admission,
-    private readonly courier: DeliverySender,
-    private readonly conclusions: ListenerPolicy,
-    private readonly settling: ResultWriter,
+    private readonly sender: DeliverySender,
+    private readonly policy: ListenerPolicy,
+    private readonly results: ResultWriter,
     private readonly sizes: RunSizes,
   ) {}
 
@@ -62,32 +62,32 @@ export class LaneRuns {
   /** Answers whether to claim more; else the lane is released, together with what is written of it. */
   private async run(held: HeldLane, rows: readonly ClaimedDelivery[]): Promise<boolean> {
     const startedAtMs = performance.now();
-    const through = await runLane(held, rows, this.surroundings);
+    const through = await runLane(held, rows, this.deps);
     const tookMs = performance.now() - startedAtMs;
     const whole = through && rows.length >= held.maxRows;
     const inSlice = performance.now() < held.untilMs;
     const goesOn = whole && inSlice && !held.probe && this.admission.open(held) !== undefined;
     if (whole) held.maxRows = this.sizes.next(held.listener, held.maxRows, tookMs);
     if (!through) this.sizes.forget(held.listener);
-    await this.settling.end(held, !goesOn);
+    await this.results.end(held, !goesOn);
     return goesOn && !held.lost;
   }
 
-  private readonly surroundings = {
+  private readonly deps = {
     contentOf: (deliveries: readonly ClaimedDelivery[]) => this.contents.of(deliveries),
     admit: (held: HeldLane) => this.admission.admit(held),
     decline: (held: HeldLane) => this.admission.leave(held, undefined),
-    add: (result: Parameters<ResultWriter['add']>[0]) => this.settling.add(result),
+    add: (result: Parameters<ResultWriter['add']>[0]) => this.results.add(result),
     send: (delivery: ClaimedDelivery, content: MessageContent, held: HeldLane, listener: Listener) =>
       this.send(delivery, content, held, listener),
   };
 
   private async send(delivery: ClaimedDelivery, content: MessageContent, held: HeldLane, listener: Listener) {
-    const answer = await this.courier.send(delivery, content, listener);
+    const answer = await this.sender.send(delivery, content, listener);
     const atMs = performance.now();
     const outcome = outcomeOf(answer, listener, { attempt: delivery.attempt, ageMs: delivery.age_ms });
     this.admission.leave(held, outcome);
-    const drawing = this.conclusions.record({ held, delivery, listener, answer, outcome });
+    const drawing = this.policy.record({ held, delivery, listener, answer, outcome });
     if (drawing !== undefined) await drawing;
     return { answer, outcome, atMs };
   }

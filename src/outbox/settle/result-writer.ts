@@ -51,7 +51,7 @@ export class ResultWriter {
   onHolds: (holds: readonly HoldRequest[]) => void = () => undefined;
   private items: Item[] = [];
   private writing = false;
-  private readonly gathering = new FlushDelay();
+  private readonly flushDelay = new FlushDelay();
   private readonly stamps: Stamps;
 
   constructor(
@@ -78,7 +78,7 @@ export class ResultWriter {
   private push(item: Item): void {
     this.items.push(item);
     if (!this.writing) void this.writeAll();
-    else if (item.kind === 'end' || this.items.length >= GROUP) this.gathering.hurry();
+    else if (item.kind === 'end' || this.items.length >= GROUP) this.flushDelay.hurry();
   }
 
   private async writeAll(): Promise<void> {
@@ -89,7 +89,7 @@ export class ResultWriter {
       const unwritten = await this.writeGroup(group);
       await this.recordLost(unwritten, LANE_LOST);
       for (const item of group) if (item.kind === 'end') item.resolve();
-      if (this.items.length < GROUP) await this.gathering.wait(() => this.gathered());
+      if (this.items.length < GROUP) await this.flushDelay.wait(() => this.gathered());
     }
     this.writing = false;
   }

@@ -2,9 +2,9 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Alerts } from '../../contract/alerts.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
-import { Alerts } from '../../telemetry/alerts.ts';
 import { COUNT_QUEUES, SET_REPORTED, TRY_ALARM_LOCK } from './alarms.sql.ts';
 
 const EVERY_MS = 2_000;
