@@ -38,6 +38,13 @@ it('lets a replica be stopped whose database goes silent as it begins to LISTEN'
   await replica.close();
 });
 
+it('lets a replica be stopped that is still connecting', async () => {
+  for (let times = 0; times < 3; times++) {
+    const replica = await start();
+    await replica.close();
+  }
+});
+
 it('lets a replica be stopped whose database has gone silent since, and closes nothing', async () => {
   const replica = await start();
   await until(async () => (await listening()).length > 0);

@@ -8,7 +8,7 @@ import type pg from 'pg';
 import type { Loop, Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
-import { closeClient } from '../database/close-client.ts';
+import { closeClient, destroyConnection } from '../database/close-client.ts';
 import { Database } from '../database/database.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { CHANNEL, NOTIFY } from './notifications.sql.ts';
@@ -92,8 +92,10 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     client.on('error', drop);
     client.on('end', drop);
     client.on('notification', ({ payload }) => this.receive(payload));
-    // A server that goes silent now would be waited for by whoever stops this replica.
-    signal.addEventListener('abort', drop, { once: true });
+    // A server that goes silent now would be waited for by whoever stops this replica. Not `end()`: of a client that is
+    // still connecting, node-postgres then never settles `connect()`.
+    const destroy = () => destroyConnection(client);
+    signal.addEventListener('abort', destroy, { once: true });
     try {
       await client.connect();
       await ask(client, `LISTEN ${CHANNEL}`);
@@ -103,7 +105,7 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
       drop();
       this.log.debug({ event: 'lanes.listen-failed', error }, 'polling until LISTEN works again');
     } finally {
-      signal.removeEventListener('abort', drop);
+      signal.removeEventListener('abort', destroy);
     }
   }
 
