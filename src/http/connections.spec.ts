@@ -1,9 +1,10 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../test/support/until.ts';
-import { type ClosedFor, Connections, MAX_UNANSWERED } from './connections.ts';
+import { type ClosedFor, Connections, MAX_IN_WORK, MAX_WAITING } from './connections.ts';
 
 /** More than the buffers of the two sockets between us hold. */
 const LARGE = Buffer.alloc(16 * 1024 * 1024);
@@ -14,7 +15,8 @@ let server: Server;
 let connections: Connections;
 let closed: ClosedFor[];
 /** Requests that were begun and wait for `answer`. */
-let begun: { request: IncomingMessage; response: ServerResponse }[];
+let begun: { request: IncomingMessage; response: ServerResponse; stored: string | undefined }[];
+const storage = new AsyncLocalStorage<string>();
 
 afterEach(() => {
   server.closeAllConnections();
@@ -22,24 +24,62 @@ afterEach(() => {
 });
 
 describe('requests that are sent without waiting for answers', () => {
-  it('are all answered, in order, as long as they are not too many', async () => {
+  it('are all answered, in order, and so many of them are in work at a time', async () => {
     await serve();
-    const socket = await open(POST.repeat(MAX_UNANSWERED));
-    await until(() => begun.length === MAX_UNANSWERED);
-    for (const [n, { response }] of begun.reverse().entries()) response.end(`<${MAX_UNANSWERED - 1 - n}>`);
-    const expected = Array.from({ length: MAX_UNANSWERED }, (_, n) => `<${n}>`);
-    await until(() => (socket.text().match(/<\d+>/g)?.length ?? 0) === MAX_UNANSWERED);
-    expect(socket.text().match(/<\d+>/g)).toEqual(expected);
+    const count = 5 * MAX_IN_WORK;
+    const socket = await open(POST.repeat(count));
+    for (let n = 0; n < count; n += MAX_IN_WORK) {
+      await until(() => begun.length === n + MAX_IN_WORK);
+      // All of them came in one read: whatever is begun with these has been by now.
+      await new Promise(setImmediate);
+      expect(begun.length).toBe(n + MAX_IN_WORK);
+      const these = begun.slice(n).map(
+        ({ response }, index) =>
+          () =>
+            response.end(`<${n + index}>`),
+      );
+      for (const answer of these.reverse()) answer();
+    }
+    const answers = () => socket.text().match(/<\d+>/g) ?? [];
+    await until(() => answers().length === count);
+    expect(answers()).toEqual(Array.from({ length: count }, (_, n) => `<${n}>`));
     expect(closed).toEqual([]);
   });
 
-  it('end the connection when they are too many, before what is beyond is begun', async () => {
+  it('end the connection when too many wait on it', async () => {
     await serve();
-    const socket = await open(POST.repeat(1_000));
+    const socket = await open(POST.repeat(MAX_IN_WORK + MAX_WAITING.onOne + 1));
     await socket.gone;
-    expect(begun.length).toBe(MAX_UNANSWERED);
+    expect(begun.length).toBe(MAX_IN_WORK);
     expect(closed).toEqual(['pipelined']);
     expect(connections.size).toBe(0);
+  });
+
+  it('end the connection when too many wait on all of them, and those of others make room when they go', async () => {
+    await serve();
+    const each = MAX_IN_WORK + MAX_WAITING.onOne;
+    const full = MAX_WAITING.onAll / MAX_WAITING.onOne;
+    const others = [];
+    for (let n = 1; n <= full; n++) others.push(await open(POST.repeat(each)));
+    await until(() => begun.length === full * MAX_IN_WORK);
+    await until(() => connections.waitingRequests === MAX_WAITING.onAll);
+    const beyond = await open(POST.repeat(MAX_IN_WORK + 1));
+    await beyond.gone;
+    expect(closed).toEqual(['pipelined']);
+    for (const other of others) other.destroy();
+    await until(() => connections.waitingRequests === 0 && connections.size === 0);
+    await open(POST.repeat(MAX_IN_WORK + 1));
+    await until(() => connections.waitingRequests === 1);
+  });
+
+  it('keep the trace they came with when another makes room for them', async () => {
+    await serve();
+    const socket = await open(GET.repeat(2));
+    await until(() => begun.length === 1);
+    storage.run('of another', () => begun[0]!.response.end());
+    await until(() => begun.length === 2);
+    expect(begun[1]!.stored).toBeUndefined();
+    socket.destroy();
   });
 
   it('are read one after the other: one answer of a connection is in memory at a time', async () => {
@@ -162,7 +202,9 @@ async function serve(
   begun = [];
   server = createServer({ keepAliveTimeout });
   connections = new Connections({ connectionsLimit, writeTimeout }, (reason) => closed.push(reason));
-  connections.watch(server, (request, response) => begun.push({ request, response }));
+  connections.watch(server, (request, response) =>
+    begun.push({ request, response, stored: storage.getStore() }),
+  );
   server.on('clientError', (_error, socket) =>
     connections.end(socket as Socket, () => {
       socket.write('<broken>');

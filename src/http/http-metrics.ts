@@ -32,7 +32,7 @@ export class HttpMetrics {
     });
     this.connectionsClosed = metrics.counter({
       name: 'http_connections_closed_total',
-      help: 'Connections the service closed: `pipelined` (too many requests unanswered), `stalled` (what was written was not read), `limit` (refused: CONNECTIONS_LIMIT).',
+      help: 'Connections the service closed: `pipelined` (too many requests waiting on it), `stalled` (what was written was not read), `limit` (refused: CONNECTIONS_LIMIT).',
       labelNames: ['reason'],
     });
     for (const reason of ['pipelined', 'stalled', 'limit'] as const)
