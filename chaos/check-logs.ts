@@ -20,6 +20,7 @@ const EXPLAINS: Readonly<
 > = {
   'postgres-fast': everywhere('connection'),
   'postgres-immediate': everywhere('connection'),
+  failover: everywhere('connection', 'lock'),
   'disk-full': everywhere('connection', 'lock'),
   backends: everywhere('connection'),
   // A message that ends its own connection, or fails as planned.
