@@ -1,4 +1,4 @@
-// `npm run docs:settings`: writes the table of settings into the README, from the schema that reads them.
+// `npm run docs:settings`: writes the tables of docs/settings.md, from the schema that the service reads.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,10 +8,11 @@ checkNode();
 install();
 build();
 const { settingsTable } = await import(pathToFileURL(join(root, 'dist/src/config/settings-table.js')));
-const path = join(root, 'README.md');
+const path = join(root, 'docs/settings.md');
 const before = readFileSync(path, 'utf8');
-const after = before.replace(/(?<=<!-- settings -->\n)[\s\S]*?(?=\n<!-- \/settings -->)/, () =>
-  settingsTable(),
+const after = before.replace(
+  /(?<=<!-- settings -->\n)[\s\S]*?(?=<!-- \/settings -->)/,
+  () => `\n${settingsTable()}\n\n`,
 );
 if (after !== before) writeFileSync(path, after);
-console.log(after === before ? 'the table of settings is up to date' : 'the table of settings is written');
+console.log(after === before ? 'docs/settings.md is up to date' : 'docs/settings.md is written');

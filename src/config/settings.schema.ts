@@ -18,7 +18,7 @@ import {
 } from './setting.ts';
 
 /**
- * Every variable the service reads, in the order the README's table shows them.
+ * Every variable the service reads, in the order of `docs/settings.md`.
  * A loop, a limit or a time that someone may want to change stands here and nowhere else.
  */
 export const SETTINGS = {

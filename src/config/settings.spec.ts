@@ -400,9 +400,15 @@ describe('METRICS_ACCESS', () => {
 });
 
 describe('the table of settings', () => {
-  it('has a row of four cells for each', () => {
-    const [head, , ...rows] = settingsTable().split('\n');
-    expect(head).toBe('| variable | default | allowed | what it does |');
+  it('has a row of four cells for each, below the heading of its area', () => {
+    const lines = settingsTable().split('\n');
+    expect(lines.slice(0, 3)).toEqual([
+      '## The replica',
+      '',
+      '| variable | default | allowed | what it does |',
+    ]);
+    expect(lines.filter((line) => line.startsWith('## '))).toHaveLength(9);
+    const rows = lines.filter((line) => line.startsWith('| `'));
     expect(rows.map((row) => /^\| `(\w+)` \|/.exec(row)?.[1])).toEqual(Object.keys(SETTINGS));
     for (const row of rows) expect(row.split(/(?<!\\)\|/)).toHaveLength(6);
   });

@@ -10,7 +10,7 @@ import { runnableParts } from './markdown.ts';
 import { hasTools, openShell, type Shell } from './shell.ts';
 
 /** Documents whose commands are run, each against a service of its own. */
-const DOCUMENTS = ['docs/tutorial.md', 'docs/how-to/produce.md'];
+const DOCUMENTS = ['README.md', 'docs/tutorial.md', 'docs/how-to/produce.md'];
 
 if (!hasTools) notTried('every command of the documents works', 'bash, curl or npx is missing');
 const whereItCan = hasTools ? it : it.skip;

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { settingsTable } from '../../src/config/settings-table.ts';
+import { ROOT } from '../support/built-service.ts';
 
-const README = readFileSync(resolve(import.meta.dirname, '../../README.md'), 'utf8');
-
-describe('the README', () => {
+describe('docs/settings.md', () => {
   it('has the settings as the service reads them; npm run docs:settings writes them', () => {
-    const [, written] = /<!-- settings -->\n([\s\S]*?)\n<!-- \/settings -->/.exec(README) ?? [];
+    const page = readFileSync(join(ROOT, 'docs/settings.md'), 'utf8');
+    const [, written] = /<!-- settings -->\n\n([\s\S]*?)\n\n<!-- \/settings -->/.exec(page) ?? [];
     expect(written).toBe(settingsTable());
   });
 });
