@@ -10,28 +10,28 @@ import { Database } from '../src/database/database.ts';
 
 export const PLANNED_FAILURE = 'failed as planned';
 
-/** What a message of a fault run does when it is applied. */
-export interface Trouble {
-  /** Its first attempts that throw. */
+/** What a message of a fault run does when it is applied: its payload. */
+export interface Behaviour {
+  /** How many of its first attempts throw. */
   readonly fails?: number;
   readonly refuses?: boolean;
-  /** Puts itself off until this long after it was received. */
+  /** Defers itself until this long after it was received. */
   readonly defersMs?: number;
-  /** Ends its process, this many times. */
+  /** Kills its process, this many times. */
   readonly kills?: number;
-  /** Ends its own connection, this many times. */
+  /** Terminates its own connection, this many times. */
   readonly cuts?: number;
-  /** Stays in its transaction for a while. */
+  /** Keeps its transaction open this long. */
   readonly takesMs?: number;
-  /** Waits outside first, before it is applied. */
+  /** Waits this long in `prepare`, before the transaction. */
   readonly preparesMs?: number;
   /** Sends another message to this key. */
   readonly sendsTo?: string;
 }
 
 /**
- * The witness: a hash over everything applied to a key, in the order applied, and one row per application, which
- * nothing keeps from being two. What a message did outside any transaction is remembered in `deed`.
+ * The evidence: a hash over everything applied to a key, in the order applied, and one row per application without a unique
+ * constraint, so that a second application shows. `attempt_log` is written outside the transaction of the message.
  */
 class Chain1763251390001 implements MigrationInterface {
   async up(runner: QueryRunner): Promise<void> {
@@ -40,14 +40,14 @@ class Chain1763251390001 implements MigrationInterface {
       'CREATE TABLE effect (id text NOT NULL, key text NOT NULL, n integer NOT NULL, attempt integer NOT NULL)',
     );
     await runner.query(
-      `CREATE TABLE deed (id text NOT NULL, what text NOT NULL, attempt integer NOT NULL,
+      `CREATE TABLE attempt_log (id text NOT NULL, what text NOT NULL, attempt integer NOT NULL,
                           at timestamptz NOT NULL DEFAULT clock_timestamp())`,
     );
-    await runner.query('CREATE INDEX deed_id ON deed (id)');
+    await runner.query('CREATE INDEX attempt_log_id ON attempt_log (id)');
   }
 
   async down(runner: QueryRunner): Promise<void> {
-    await runner.query('DROP TABLE deed, effect, chain');
+    await runner.query('DROP TABLE attempt_log, effect, chain');
   }
 }
 
@@ -62,26 +62,26 @@ const LINK = `
 abstract class Chain {
   constructor(private readonly database: Database) {}
 
-  async apply(message: Message<Trouble | null>, tx: ReadModelTransaction): Promise<void> {
-    const trouble = message.payload ?? {};
-    if (trouble.fails) await this.remember(message, 'try');
+  async apply(message: Message<Behaviour | null>, tx: ReadModelTransaction): Promise<void> {
+    const behaviour = message.payload ?? {};
+    if (behaviour.fails) await this.record(message, 'try');
     await tx.query(LINK, [message.key, message.id, message.attempt]);
-    if (trouble.takesMs) await tx.query('SELECT pg_sleep($1)', [trouble.takesMs / 1000]);
-    if (trouble.refuses) throw new Refuse('refused');
-    if (trouble.defersMs) await this.deferUntil(message, trouble.defersMs, tx);
-    if (message.attempt <= (trouble.fails ?? 0)) {
-      await this.remember(message, 'fail');
+    if (behaviour.takesMs) await tx.query('SELECT pg_sleep($1)', [behaviour.takesMs / 1000]);
+    if (behaviour.refuses) throw new Refuse('refused');
+    if (behaviour.defersMs) await this.deferUntil(message, behaviour.defersMs, tx);
+    if (message.attempt <= (behaviour.fails ?? 0)) {
+      await this.record(message, 'fail');
       throw new Error(PLANNED_FAILURE);
     }
-    if (await this.does(message, 'kill', trouble.kills)) process.kill(process.pid, 'SIGKILL');
-    if (await this.does(message, 'cut', trouble.cuts)) {
+    if (await this.shouldRepeat(message, 'kill', behaviour.kills)) process.kill(process.pid, 'SIGKILL');
+    if (await this.shouldRepeat(message, 'cut', behaviour.cuts)) {
       await tx.query('SELECT pg_terminate_backend(pg_backend_pid())');
     }
-    if (trouble.sendsTo)
-      await tx.send({ type: 'sent', key: trouble.sendsTo, payload: { parent: message.id } });
+    if (behaviour.sendsTo)
+      await tx.send({ type: 'sent', key: behaviour.sendsTo, payload: { parent: message.id } });
   }
 
-  /** By the database's clock: the replica's own may be wrong. */
+  /** By the database's clock: the replica's own clock may be off. */
   private async deferUntil({ receivedAt }: Message, ms: number, tx: ReadModelTransaction): Promise<void> {
     const [row] = await tx.query<{ early: boolean }>(
       `SELECT clock_timestamp() < $1::timestamptz + $2 * interval '1 millisecond' AS early`,
@@ -90,20 +90,24 @@ abstract class Chain {
     if (row!.early) throw new Defer('100ms', 'not yet');
   }
 
-  private async remember({ id, attempt }: Message, what: string): Promise<void> {
-    await this.database.query('INSERT INTO deed (id, what, attempt) VALUES ($1, $2, $3)', [
+  private async record({ id, attempt }: Message, what: string): Promise<void> {
+    await this.database.query('INSERT INTO attempt_log (id, what, attempt) VALUES ($1, $2, $3)', [
       id,
       what,
       attempt,
     ]);
   }
 
-  /** Whether it is to be done once more; then it is written down first, for good. */
-  private async does({ id, attempt }: Message, what: string, times: number | undefined): Promise<boolean> {
+  /** Whether the action has been done fewer than `times` times; it is recorded first, in a transaction of its own. */
+  private async shouldRepeat(
+    { id, attempt }: Message,
+    what: string,
+    times: number | undefined,
+  ): Promise<boolean> {
     if (!times) return false;
     const done = await this.database.query(
-      `INSERT INTO deed (id, what, attempt)
-       SELECT $1, $2, $4 WHERE (SELECT count(*) FROM deed WHERE id = $1 AND what = $2) < $3 RETURNING id`,
+      `INSERT INTO attempt_log (id, what, attempt)
+       SELECT $1, $2, $4 WHERE (SELECT count(*) FROM attempt_log WHERE id = $1 AND what = $2) < $3 RETURNING id`,
       [id, what, times, attempt],
     );
     return done.length > 0;
@@ -117,14 +121,14 @@ class PlainChain extends Chain {
   }
 }
 
-/** Waits for something outside first; the messages of a key pass between the two. */
+/** Waits in `prepare`. A key has messages of both chains, in one order. */
 @Denormalizer({ types: ['slow'] })
 class SlowChain extends Chain {
   constructor(database: Database) {
     super(database);
   }
 
-  async prepare(message: Message<Trouble>, signal: AbortSignal): Promise<void> {
+  async prepare(message: Message<Behaviour>, signal: AbortSignal): Promise<void> {
     await pause(message.payload.preparesMs ?? 0, undefined, { signal });
   }
 }
@@ -132,5 +136,5 @@ class SlowChain extends Chain {
 @Module({ providers: [PlainChain, SlowChain] })
 class ChainModule {}
 
-/** The read model of a fault run; no build of the service has it. */
+/** The read model of a fault run; it is not part of the service. */
 export const chain: ReadModel = { module: ChainModule, entities: [], migrations: [Chain1763251390001] };

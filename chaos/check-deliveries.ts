@@ -1,13 +1,13 @@
-import type { Arrival, DeliveryRow, History, MessageRow, Terms } from './history.ts';
+import type { Arrival, DeliveryRow, History, MessageRow, RunTerms } from './history.ts';
 import { type Violation, violation } from './violation.ts';
 
-type Listener = Terms['listeners'][number];
+type Listener = RunTerms['listeners'][number];
 
 /** From the read model to the receivers. */
 export function checkDeliveries(history: History): Violation[] {
   return [
-    ...owed(history),
-    ...arrived(history),
+    ...fanOut(history),
+    ...settled(history),
     ...orderPerKey(history),
     ...signatures(history),
     ...bytes(history),
@@ -16,8 +16,8 @@ export function checkDeliveries(history: History): Violation[] {
   ];
 }
 
-/** One delivery per finished message and listener of its type, and none besides. */
-function owed({ messages, deliveries, terms }: History): Violation[] {
+/** Exactly one delivery per finished message and listener of its type, and no others. */
+function fanOut({ messages, deliveries, terms }: History): Violation[] {
   const counts = new Map<string, number>();
   for (const { message, listener } of deliveries) {
     counts.set(`${message} ${listener}`, (counts.get(`${message} ${listener}`) ?? 0) + 1);
@@ -25,14 +25,14 @@ function owed({ messages, deliveries, terms }: History): Violation[] {
   return messages.flatMap(({ position, id, type, status }) =>
     terms.listeners.flatMap(({ name, types }) => {
       const wanted = status === 'finished' && types.includes(type) ? 1 : 0;
-      const there = counts.get(`${position} ${name}`) ?? 0;
-      if (there === wanted) return [];
-      const detail = `${id} is ${status} and has ${there} deliveries to ${name}`;
+      const actual = counts.get(`${position} ${name}`) ?? 0;
+      if (actual === wanted) return [];
+      const detail = `${id} is ${status} and has ${actual} deliveries to ${name}`;
       return [
         violation(
-          there < wanted
-            ? 'every listener got everything, or it is a dead letter'
-            : 'told only what took effect',
+          actual < wanted
+            ? 'every listener got every delivery, or it is a dead letter'
+            : 'only finished messages are delivered',
           detail,
         ),
       ];
@@ -40,35 +40,40 @@ function owed({ messages, deliveries, terms }: History): Violation[] {
   );
 }
 
-/** What is called finished was taken by its receiver; what is dead was refused by it, or died with its replicas. */
-function arrived({ deliveries, arrivals }: History): Violation[] {
-  const taken = new Set<string>();
-  const turnedDown = new Set<string>();
-  for (const { delivery, answer } of arrivals) (answer === 'ok' ? taken : turnedDown).add(delivery);
+/** The receiver accepted every finished delivery; it rejected every dead one, or the replicas sending it died. */
+function settled({ deliveries, arrivals }: History): Violation[] {
+  const accepted = new Set<string>();
+  const rejected = new Set<string>();
+  for (const { delivery, answer } of arrivals) (answer === 'ok' ? accepted : rejected).add(delivery);
   const known = new Set(deliveries.map(({ id }) => id));
   return [
     ...deliveries.flatMap(({ id, listener, status, error }) => {
-      const check = 'every listener got everything, or it is a dead letter';
-      if (status === 'finished' && !taken.has(id))
-        return [violation(check, `${id} to ${listener} is finished and was never taken`)];
-      if (status === 'dead' && !turnedDown.has(id) && !error?.includes('died'))
-        return [violation(check, `${id} to ${listener} is dead (${error}) and was never turned down`)];
+      const check = 'every listener got every delivery, or it is a dead letter';
+      if (status === 'finished' && !accepted.has(id))
+        return [violation(check, `${id} to ${listener} is finished and was never accepted`)];
+      if (status === 'dead' && !rejected.has(id) && !error?.includes('died'))
+        return [violation(check, `${id} to ${listener} is dead (${error}) and was never rejected`)];
       return [];
     }),
-    ...[...taken, ...turnedDown]
+    ...[...accepted, ...rejected]
       .filter((id) => !known.has(id))
-      .map((id) => violation('told only what took effect', `delivery ${id} came and nobody owes it`)),
+      .map((id) =>
+        violation(
+          'only finished messages are delivered',
+          `delivery ${id} was received and is not in the outbox`,
+        ),
+      ),
   ];
 }
 
-/** First deliveries of a key come in the order of their numbers, and not before the one ahead was taken or buried. */
+/** The first requests of a key's deliveries come in the order of their numbers, each after the delivery ahead was accepted or dead. */
 function orderPerKey({ arrivals, deliveries, terms }: History): Violation[] {
   const ordered = new Set(terms.listeners.filter((one) => one.ordered).map(({ name }) => name));
   const firstAt = new Map<string, number>();
-  const takenAt = new Map<string, number>();
+  const acceptedAt = new Map<string, number>();
   for (const { delivery, at, answer } of arrivals) {
     if (!firstAt.has(delivery)) firstAt.set(delivery, at);
-    if (answer === 'ok' && !takenAt.has(delivery)) takenAt.set(delivery, at);
+    if (answer === 'ok' && !acceptedAt.has(delivery)) acceptedAt.set(delivery, at);
   }
   const ahead = new Map<string, DeliveryRow>();
   const numbers = new Map<string, number>();
@@ -85,10 +90,10 @@ function orderPerKey({ arrivals, deliveries, terms }: History): Violation[] {
       return [violation(check, `${id} to ${listener} is number ${sequence} of ${key} instead of ${number}`)];
     const at = firstAt.get(id);
     if (!before || at === undefined || before.status === 'dead') return [];
-    const beforeAt = takenAt.get(before.id);
+    const beforeAt = acceptedAt.get(before.id);
     if (beforeAt !== undefined && beforeAt < at) return [];
     return [
-      violation(check, `${id} (${sequence} of ${key}) came to ${listener} before ${before.id} was taken`),
+      violation(check, `${id} (${sequence} of ${key}) came to ${listener} before ${before.id} was accepted`),
     ];
   });
 }
@@ -101,7 +106,7 @@ function signatures({ arrivals }: History): Violation[] {
     );
 }
 
-/** Every request says exactly what was posted, whoever sent it and however often. */
+/** Every request carries exactly what was posted, also when it is repeated. */
 function bytes({ arrivals, deliveries, messages, posted, terms }: History): Violation[] {
   const rows = new Map(deliveries.map((row) => [row.id, row]));
   const byPosition = new Map(messages.map((row) => [row.position, row]));
@@ -112,12 +117,14 @@ function bytes({ arrivals, deliveries, messages, posted, terms }: History): Viol
     const message = row && byPosition.get(row.message);
     if (!message) return [];
     const payload = texts.get(message.id) ?? message.text;
-    if (says(arrival, row, message, payload, listeners.get(arrival.listener)!)) return [];
-    return [violation('bytes as posted', `${arrival.delivery} to ${arrival.listener} says ${arrival.body}`)];
+    if (isAsPosted(arrival, row, message, payload, listeners.get(arrival.listener)!)) return [];
+    return [
+      violation('bytes as posted', `${arrival.delivery} to ${arrival.listener} has the body ${arrival.body}`),
+    ];
   });
 }
 
-function says(
+function isAsPosted(
   { body, ce }: Arrival,
   { sequence }: DeliveryRow,
   { id, type, key }: MessageRow,
@@ -134,22 +141,22 @@ function says(
   return body.startsWith(head) && body.endsWith(tail) && body.length === head.length + 24 + tail.length;
 }
 
-/** A delivery that came n times has at least n attempts in its story. */
+/** A delivery that was requested n times has at least n recorded attempts. */
 function repeats({ arrivals, deliveries }: History): Violation[] {
-  const came = new Map<string, number>();
-  for (const { delivery } of arrivals) came.set(delivery, (came.get(delivery) ?? 0) + 1);
+  const requests = new Map<string, number>();
+  for (const { delivery } of arrivals) requests.set(delivery, (requests.get(delivery) ?? 0) + 1);
   return deliveries.flatMap(({ id, listener, attempts }) => {
-    const times = came.get(id) ?? 0;
+    const times = requests.get(id) ?? 0;
     if (times <= Math.max(1, attempts.length)) return [];
-    const detail = `${id} came ${times} times to ${listener} and has ${attempts.length} attempts in its story`;
-    return [violation('every repeat has a reason', detail)];
+    const detail = `${id} came ${times} times to ${listener} and has ${attempts.length} recorded attempts`;
+    return [violation('every repeat has a recorded reason', detail)];
   });
 }
 
 function attempts({ deliveries, terms }: History): Violation[] {
-  const most = new Map(terms.listeners.map(({ name, maxAttempts }) => [name, maxAttempts]));
+  const maxAttempts = new Map(terms.listeners.map(({ name, maxAttempts }) => [name, maxAttempts]));
   return deliveries
-    .filter(({ listener, attempt }) => attempt > most.get(listener)!)
+    .filter(({ listener, attempt }) => attempt > maxAttempts.get(listener)!)
     .map(({ id, listener, attempt }) =>
       violation('delivery attempts within the maximum', `${id} to ${listener} has ${attempt} attempts`),
     );

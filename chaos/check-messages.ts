@@ -2,51 +2,51 @@ import { createHash } from 'node:crypto';
 import type { History, MessageRow } from './history.ts';
 import { type Violation, violation } from './violation.ts';
 
-/** The hold is set after the failure was noted, by the same clock, in whole milliseconds. */
+/** The hold is set after the failure was recorded, by the same clock, in whole milliseconds. */
 const CLOCK_MS = 1;
 
 /** From the posts to the read model. */
 export function checkMessages(history: History): Violation[] {
   return [
-    ...lost(history),
-    ...refused(history),
-    ...once(history),
+    ...lostMessages(history),
+    ...refusedMessages(history),
+    ...effectsOnce(history),
     ...fold(history),
     ...orderAsPosted(history),
     ...deadLetters(history),
     ...superseded(history),
     ...sent(history),
-    ...early(history),
+    ...earlyRetries(history),
   ];
 }
 
-function lost({ posted, messages }: History): Violation[] {
-  const there = new Map(messages.map((row) => [row.id, row]));
+function lostMessages({ posted, messages }: History): Violation[] {
+  const stored = new Map(messages.map((row) => [row.id, row]));
   return posted.flatMap(({ id, outcome, payload }) => {
     if (outcome !== 'accepted') return [];
-    const row = there.get(id);
-    if (!row) return [violation('nothing accepted is lost', `${id} was accepted and is not there`)];
+    const row = stored.get(id);
+    if (!row) return [violation('nothing accepted is lost', `${id} was accepted and is not stored`)];
     return row.text === payload
       ? []
       : [violation('bytes as posted', `${id} is stored as ${row.text} instead of ${payload}`)];
   });
 }
 
-/** Nor is anything there that nobody posted. */
-function refused({ posted, messages }: History): Violation[] {
+/** Nor is a message stored that was never posted. */
+function refusedMessages({ posted, messages }: History): Violation[] {
   const known = new Map(posted.map((one) => [one.id, one]));
   return messages.flatMap(({ id, type }) => {
     const one = known.get(id);
     if (one?.outcome === 'refused')
-      return [violation('nothing refused is applied', `${id} was refused and is there`)];
+      return [violation('nothing refused is applied', `${id} was refused and is stored`)];
     return one || type === 'sent'
       ? []
-      : [violation('nothing refused is applied', `${id} is there and was not posted`)];
+      : [violation('nothing refused is applied', `${id} is stored and was not posted`)];
   });
 }
 
-/** Finished ones have one effect, others none. */
-function once({ messages, effects }: History): Violation[] {
+/** Finished messages have one effect, others none. */
+function effectsOnce({ messages, effects }: History): Violation[] {
   const times = new Map(effects.map(({ id, times }) => [id, times]));
   const rows = new Map<string, number>();
   for (const { id } of messages) rows.set(id, (rows.get(id) ?? 0) + 1);
@@ -54,14 +54,14 @@ function once({ messages, effects }: History): Violation[] {
     const seen = times.get(id) ?? 0;
     const wanted = status === 'finished' ? 1 : 0;
     if (rows.get(id)! > 1)
-      return [violation('the effect is there once', `${id} is stored ${rows.get(id)} times`)];
+      return [violation('applied exactly once', `${id} is stored ${rows.get(id)} times`)];
     return seen === wanted
       ? []
-      : [violation('the effect is there once', `${id} is ${status} and was applied ${seen} times`)];
+      : [violation('applied exactly once', `${id} is ${status} and was applied ${seen} times`)];
   });
 }
 
-/** The chain of a key is the one its finished messages make in the order of their positions. */
+/** The chain of a key must be the one computed from its finished messages in the order of their positions. */
 function fold({ messages, chains }: History): Violation[] {
   const expected = new Map<string, { n: number; hash: string }>();
   for (const { key, id, status } of messages) {
@@ -71,22 +71,22 @@ function fold({ messages, chains }: History): Violation[] {
     expected.set(key, { n: n + 1, hash: next.digest('hex') });
   }
   const wrong = chains.flatMap(({ key, n, hash }) => {
-    const made = expected.get(key);
-    if (made?.n === n && made.hash === hash) return [];
-    const detail = `the chain of ${key} has ${n} links and is not the fold of its ${made?.n ?? 0} finished messages`;
-    return [violation('the read model is the fold', detail)];
+    const computed = expected.get(key);
+    if (computed?.n === n && computed.hash === hash) return [];
+    const detail = `the chain of ${key} has ${n} links and is not the fold of its ${computed?.n ?? 0} finished messages`;
+    return [violation('the read model is the fold of its messages', detail)];
   });
   if (chains.length === expected.size) return wrong;
   return [
     ...wrong,
     violation(
-      'the read model is the fold',
+      'the read model is the fold of its messages',
       `${chains.length} chains for ${expected.size} keys with finished messages`,
     ),
   ];
 }
 
-/** A producer posts the messages of a key one after the other: so they must stand. */
+/** A producer posts the messages of a key one after the other: their positions must have that order. */
 function orderAsPosted({ posted, messages }: History): Violation[] {
   const positions = new Map(messages.map(({ id, position }) => [id, position]));
   const last = new Map<string, { id: string; position: number }>();
@@ -97,32 +97,34 @@ function orderAsPosted({ posted, messages }: History): Violation[] {
     const before = last.get(key);
     if (before && before.position > position)
       violations.push(
-        violation('order as posted', `${id} was posted after ${before.id} and stands before it`),
+        violation('order as posted', `${id} was posted after ${before.id} and has a lower position`),
       );
     last.set(key, { id, position });
   }
   return violations;
 }
 
-/** Only the guilty die, nobody beyond the last attempt, and nothing of the key passes a dead letter. */
+/** Only failing messages become dead letters, none exceeds the last attempt, and no message of the key overtakes one. */
 function deadLetters({ messages, terms }: History): Violation[] {
-  const most = terms.retriesMs.length + 1;
+  const maxAttempts = terms.retriesMs.length + 1;
   const deadAt = new Map<string, number>();
   const violations: Violation[] = [];
-  const blame = (detail: string) =>
-    violations.push(violation('dead letters: only the guilty, nothing passes them', detail));
+  const report = (detail: string) =>
+    violations.push(violation('only failing messages become dead letters, none is overtaken', detail));
   for (const { position, id, key, payload, status, attempt, error } of messages) {
     const dead = deadAt.get(key);
-    if (dead !== undefined && status === 'finished') blame(`${id} passed the dead letter at ${dead}`);
-    if (attempt > most)
+    if (dead !== undefined && status === 'finished') report(`${id} overtook the dead letter at ${dead}`);
+    if (attempt > maxAttempts)
       violations.push(
-        violation('inbox attempts within the maximum', `${id} has ${attempt} attempts of ${most}`),
+        violation('inbox attempts within the maximum', `${id} has ${attempt} attempts of ${maxAttempts}`),
       );
     if (status !== 'dead') continue;
     deadAt.set(key, position);
     const { refuses, fails = 0, kills = 0, cuts = 0 } = payload ?? {};
-    if (!refuses && fails < most && kills + cuts < most)
-      blame(`${id} died without guilt: ${error}; it has ${JSON.stringify(payload)}`);
+    if (!refuses && fails < maxAttempts && kills + cuts < maxAttempts)
+      report(
+        `${id} is a dead letter although it should not fail: ${error}; its payload is ${JSON.stringify(payload)}`,
+      );
   }
   return violations;
 }
@@ -132,13 +134,18 @@ function superseded({ messages }: History): Violation[] {
   return messages.flatMap((row) => {
     if (row.status !== 'superseded') return [];
     const winner = byPosition.get(row.superseded_by ?? 0);
-    const rightly = winner?.key === row.key && winner.type === 'edit' && winner.position > row.position;
-    if (rightly && row.type === 'edit') return [];
-    return [violation('superseded by a later one of its slot', `${row.id} was superseded by ${winner?.id}`)];
+    const allowed = winner?.key === row.key && winner.type === 'edit' && winner.position > row.position;
+    if (allowed && row.type === 'edit') return [];
+    return [
+      violation(
+        'superseded only by a later message of its slot',
+        `${row.id} was superseded by ${winner?.id}`,
+      ),
+    ];
   });
 }
 
-/** What a message sends is there once if it was applied, and not at all if not. */
+/** The message sent by another is stored once if that one was applied, otherwise not at all. */
 function sent({ messages }: History): Violation[] {
   const children = new Map<string, number>();
   const isSent = ({ type }: MessageRow) => type === 'sent';
@@ -151,25 +158,25 @@ function sent({ messages }: History): Violation[] {
     const seen = children.get(row.id) ?? 0;
     if (seen === wanted) return [];
     const detail = `${row.id} is ${row.status} and sent ${seen} messages instead of ${wanted}`;
-    return [violation('sent with the effect', detail)];
+    return [violation('what a message sends commits with its effect', detail)];
   });
 }
 
 /**
  * The attempt after a failure comes when the hold of that failure is over, unless an operator ended it. A failure that
- * could not be written is nobody's attempt: the same number comes again, at any time.
+ * could not be written does not count as an attempt: the same number is used again, at any time.
  */
-function early({ messages, deeds, operated, terms }: History): Violation[] {
-  const letGo = new Set(operated);
-  const exempt = new Set(messages.filter(({ key }) => letGo.has(key)).map(({ id }) => id));
+function earlyRetries({ messages, attemptLog, operated, terms }: History): Violation[] {
+  const released = new Set(operated);
+  const exempt = new Set(messages.filter(({ key }) => released.has(key)).map(({ id }) => id));
   const failedAt = new Map<string, number>();
-  return deeds.flatMap(({ id, what, attempt, atMs }) => {
+  return attemptLog.flatMap(({ id, what, attempt, atMs }) => {
     if (what === 'fail') failedAt.set(`${id} ${attempt}`, atMs);
     const before = failedAt.get(`${id} ${attempt - 1}`);
     if (what !== 'try' || before === undefined || exempt.has(id)) return [];
-    const least = terms.retriesMs[attempt - 2]!;
-    if (atMs - before + CLOCK_MS >= least) return [];
-    const detail = `${id} was tried ${Math.round(atMs - before)} ms after it had failed instead of ${least}`;
-    return [violation('a retry waits its time', detail)];
+    const minMs = terms.retriesMs[attempt - 2]!;
+    if (atMs - before + CLOCK_MS >= minMs) return [];
+    const detail = `${id} was tried ${Math.round(atMs - before)} ms after it had failed instead of ${minMs}`;
+    return [violation('no retry before its time', detail)];
   });
 }

@@ -4,27 +4,34 @@ import { checkMessages } from './check-messages.ts';
 import type { History } from './history.ts';
 import { type Violation, violation } from './violation.ts';
 
-/** What is wrong with a history of a run that came to rest. Pure. */
+/** The violations in the history of a run that became idle. Pure. */
 export function check(history: History): Violation[] {
-  return [...checkMessages(history), ...checkDeliveries(history), ...atRest(history), ...checkLogs(history)];
+  return [
+    ...checkMessages(history),
+    ...checkDeliveries(history),
+    ...checkIdle(history),
+    ...checkLogs(history),
+  ];
 }
 
-/** Nobody holds a lane; what waits, waits behind a dead letter; no hold is left over. */
-function atRest({ leased, holds, messages, deliveries }: History): Violation[] {
+/** No lane is leased; everything that still waits is behind a dead letter; no hold is left over. */
+function checkIdle({ leased, holds, messages, deliveries }: History): Violation[] {
   const rows = [
     ...messages.map(({ id, key, lane, status }) => ({ queue: 'inbox', id, key, lane, status })),
     ...deliveries.map(({ id, key, lane, status }) => ({ queue: 'outbox', id, key, lane, status })),
   ];
   const endless = new Set(holds.filter((hold) => hold.endless).map(nameOf));
   const dead = new Set(rows.filter(({ status }) => status === 'dead').map(nameOf));
-  const waiting = rows.filter(
-    (row) => !ENDED.includes(row.status) && !(row.status === 'held' && endless.has(nameOf(row))),
+  const stuck = rows.filter(
+    (row) => !SETTLED.includes(row.status) && !(row.status === 'held' && endless.has(nameOf(row))),
   );
   const leftOver = holds.filter((hold) => !(hold.endless && dead.has(nameOf(hold))));
   return [
-    ...leased.map(({ queue, lane }) => violation('no lease left', `lane ${lane} of the ${queue} is leased`)),
-    ...waiting.map(({ queue, id, status }) =>
-      violation('nothing stuck', `${id} is ${status} in the ${queue} and nothing moves it`),
+    ...leased.map(({ queue, lane }) =>
+      violation('no lease left over', `lane ${lane} of the ${queue} is leased`),
+    ),
+    ...stuck.map(({ queue, id, status }) =>
+      violation('nothing stuck', `${id} is ${status} in the ${queue} and will not be processed`),
     ),
     ...leftOver.map(({ queue, key, reason }) =>
       violation('nothing stuck', `a hold (${reason}) on ${key} is left over in the ${queue}`),
@@ -32,7 +39,7 @@ function atRest({ leased, holds, messages, deliveries }: History): Violation[] {
   ];
 }
 
-const ENDED = ['finished', 'dead', 'expired', 'superseded'];
+const SETTLED = ['finished', 'dead', 'expired', 'superseded'];
 
 function nameOf({ queue, lane, key }: { queue: string; lane: number; key: string }): string {
   return `${queue} ${lane} ${key}`;

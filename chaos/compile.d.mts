@@ -1,2 +1,2 @@
-/** Answers with the folder. */
+/** Returns the folder. */
 export function compile(dist?: string): string;

@@ -17,8 +17,8 @@ const SWC = {
 };
 
 /**
- * What only a fault run needs, in a new folder, around the service as it is built: `src` there is `dist/src`, or that of
- * another version's build.
+ * Compiles the code of the fault runs into a new folder, together with the built service: `src` there is `dist/src`, or that
+ * of another version's build.
  */
 export function compile(dist = join(ROOT, 'dist')) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-chaos-'));

@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { check } from './check.ts';
 import type { Version } from './fleet.ts';
-import { Ground, LEASE_MS } from './ground.ts';
+import { INJECTORS, type InjectionContext, ON_DATABASE, ON_ONE_REPLICA } from './injectors.ts';
+import { InvariantWatch } from './invariant-watch.ts';
 import { Operator } from './operator.ts';
 import type { Postgres } from './postgres.ts';
 import { Producers } from './producers.ts';
-import { type Blow, type Fault, schedule } from './schedule.ts';
-import { ALONE, ON_ONE, STRIKES, type Surroundings } from './strikes.ts';
+import { type Fault, type ScheduledFault, schedule } from './schedule.ts';
+import { LEASE_MS, TestBed } from './test-bed.ts';
 import { type Violation, violation } from './violation.ts';
-import { Watch } from './watch.ts';
 
 export interface FaultRunOptions {
   readonly seed: number;
@@ -22,30 +22,31 @@ export interface FaultRunOptions {
   readonly postgres: Postgres;
   readonly version: Version;
   readonly previous: Version | undefined;
-  readonly quietMs: number;
-  /** Before the first post. */
-  readonly begin?: (ground: Ground) => Promise<void>;
-  say(line: string): void;
+  readonly idleTimeoutMs: number;
+  /** Runs before the first post. */
+  readonly beforeFirstPost?: (bed: TestBed) => Promise<void>;
+  log(line: string): void;
 }
 
 export interface FaultRunResult {
   readonly violations: readonly Violation[];
-  readonly struck: Record<string, number>;
+  /** How often each fault was injected. */
+  readonly injections: Record<string, number>;
   readonly counts: Record<string, number>;
-  readonly schedule: readonly Blow[];
+  readonly schedule: readonly ScheduledFault[];
 }
 
-/** Longer than a lease is a fault; the machine that tests may be slow. */
-const MAX_MARKED_MS = 10 * LEASE_MS;
+/** A free lane should be claimed within a lease; the limit allows for a slow machine. */
+const STALE_LIMIT_MS = 10 * LEASE_MS;
 const DRAIN_MS = 20_000;
-const SAY_EVERY_MS = 5_000;
-const WORKS_WITHIN_MS = 15_000;
-const forEver = new Promise<never>(() => undefined);
+const PROGRESS_EVERY_MS = 5_000;
+const TARGETABLE_WITHIN_MS = 15_000;
+const forever = new Promise<never>(() => undefined);
 
-/** Replicas under fire while messages come in; then peace; then the reckoning. */
+/** Injects faults while messages come in; then waits without faults until the replicas are idle; then checks the history. */
 export async function faultRun(options: FaultRunOptions): Promise<FaultRunResult> {
   const { seed, postgres, version, replicas, without, faults } = options;
-  const ground = await Ground.prepare({
+  const bed = await TestBed.prepare({
     seed,
     postgres,
     version,
@@ -54,87 +55,90 @@ export async function faultRun(options: FaultRunOptions): Promise<FaultRunResult
     skew: faults.includes('skew'),
   });
   try {
-    await options.begin?.(ground);
-    return await new FaultRun(ground, options).run();
+    await options.beforeFirstPost?.(bed);
+    return await new FaultRun(bed, options).run();
   } finally {
-    await ground.end();
+    await bed.end();
   }
 }
 
 class FaultRun {
-  private readonly blows: readonly Blow[];
-  private readonly struck: Record<string, number> = {};
+  private readonly schedule: readonly ScheduledFault[];
+  private readonly injections: Record<string, number> = {};
   private readonly producers: Producers;
   private readonly operator: Operator;
-  private readonly watch: Watch;
+  private readonly watch: InvariantWatch;
   private readonly startedAt = Date.now();
-  /** Blows that found no replica to fall on. */
-  private missed = 0;
-  private phase = 'fire';
+  /** Faults that were skipped because no replica was in a state to inject them on. */
+  private skipped = 0;
+  private phase = 'faults';
   private over = false;
 
   constructor(
-    private readonly ground: Ground,
+    private readonly bed: TestBed,
     private readonly options: FaultRunOptions,
   ) {
     const { seed, keys, rate, faults } = options;
     const poison = faults.includes('poison');
-    this.blows = schedule({ ...options, leaseMs: LEASE_MS });
+    this.schedule = schedule({ ...options, leaseMs: LEASE_MS });
     this.producers = new Producers({
       seed,
-      urls: ground.urls,
+      urls: bed.urls,
       producers: 13,
       keys,
       rate,
       poison,
       kills: poison ? 2 : 0,
     });
-    this.operator = new Operator(ground.database, seed, Math.ceil(keys / 3));
-    this.watch = new Watch(ground.database, ground.fleet, MAX_MARKED_MS);
+    this.operator = new Operator(bed.database, seed, Math.ceil(keys / 3));
+    this.watch = new InvariantWatch(bed.database, bed.fleet, STALE_LIMIT_MS);
   }
 
   async run(): Promise<FaultRunResult> {
-    const { ground, options, producers } = this;
+    const { bed, options, producers } = this;
     const until = this.startedAt + options.seconds * 1_000;
     const watching = this.watch.run();
-    const saying = this.sayAll();
+    const progress = this.logProgress();
     for (const fault of options.faults)
-      if (!STRIKES[fault]) void ground.inject(fault, undefined, () => forEver);
-    if (options.faults.includes('receivers')) ground.setMood('moody');
+      if (!INJECTORS[fault]) void bed.inject(fault, undefined, () => forever);
+    if (options.faults.includes('receivers')) bed.setReceiverMode('flaky');
     const posting = producers.run(until);
     posting.catch(() => undefined);
-    await Promise.all([this.strike(), this.operator.run(until), pause(options.seconds * 1_000)]);
-    ground.fleet.disarm();
-    for (const wire of ground.wires) wire.cutAtCommit(undefined);
-    ground.setMood('fair');
-    this.phase = 'peace';
-    const givingUp = setTimeout(() => producers.giveUp(), options.quietMs);
+    await Promise.all([this.injectAll(), this.operator.run(until), pause(options.seconds * 1_000)]);
+    bed.fleet.disarm();
+    for (const proxy of bed.proxies) proxy.cutAtCommit(undefined);
+    bed.setReceiverMode('healthy');
+    this.phase = 'recovery';
+    const giveUpTimer = setTimeout(() => producers.giveUp(), options.idleTimeoutMs);
     await posting;
-    clearTimeout(givingUp);
-    const left = await ground.quiet(options.quietMs);
+    clearTimeout(giveUpTimer);
+    const remaining = await bed.waitUntilIdle(options.idleTimeoutMs);
     this.over = true;
-    const inPassing = this.watch.end();
-    await Promise.all([watching, saying]);
-    return this.reckon(left, inPassing);
+    const transientViolations = this.watch.end();
+    await Promise.all([watching, progress]);
+    return this.result(remaining, transientViolations);
   }
 
-  private async reckon(left: number, inPassing: readonly Violation[]): Promise<FaultRunResult> {
-    const { ground, producers, operator } = this;
-    const restMs = Date.now() - this.startedAt - this.options.seconds * 1_000;
-    const history = await ground.history(producers.posted, operator.keys);
-    const ends = [...(await ground.fleet.drain(DRAIN_MS)), ...ground.fleet.faults];
+  private async result(
+    remaining: number,
+    transientViolations: readonly Violation[],
+  ): Promise<FaultRunResult> {
+    const { bed, producers, operator } = this;
+    const msUntilIdle = Date.now() - this.startedAt - this.options.seconds * 1_000;
+    const history = await bed.history(producers.posted, operator.keys);
+    const exits = [...(await bed.fleet.drain(DRAIN_MS)), ...bed.fleet.unexpectedExits];
     const counted = (rows: readonly { status: string }[], status: string) =>
       rows.filter((row) => row.status === status).length;
     return {
       violations: [
         ...check(history),
-        ...inPassing,
-        ...(left > 0
-          ? [violation('nothing stuck', `${left} rows, lanes or holds did not come to rest`)]
+        ...transientViolations,
+        ...(remaining > 0
+          ? [violation('nothing stuck', `${remaining} rows, lanes or holds were still open`)]
           : []),
-        ...ends.map((detail) => violation('replicas drain, none ends by itself', detail)),
+        ...exits.map((detail) => violation('replicas drain, none exits on its own', detail)),
       ],
-      struck: this.struck,
+      injections: this.injections,
       counts: {
         ...producers.counts,
         accepted: producers.posted.filter(({ outcome }) => outcome === 'accepted').length,
@@ -153,66 +157,69 @@ class FaultRun {
           history.arrivals.length - new Set(history.arrivals.map(({ delivery }) => delivery)).size,
         failedRequests: history.arrivals.filter(({ answer }) => answer !== 'ok').length,
         heldByOperator: operator.held,
-        killed: ground.fleet.ends.killed,
-        drained: ground.fleet.ends.asked,
-        drainedTooLong: ground.fleet.ends.drainedTooLong,
-        blowsMissed: this.missed,
-        maxRecoveryAfterFailoverMs: Math.max(0, ...ground.recoveriesMs),
-        maxMarkInFreeLaneMs: this.watch.maxMarkMs,
-        restMs,
+        killed: bed.fleet.ends.killed,
+        drained: bed.fleet.ends.drained,
+        drainedTooLong: bed.fleet.ends.drainedTooLong,
+        faultsSkipped: this.skipped,
+        maxRecoveryAfterFailoverMs: Math.max(0, ...bed.recoveriesMs),
+        maxProcessingInFreeLaneMs: this.watch.maxStaleMs,
+        msUntilIdle,
       },
-      schedule: this.blows,
+      schedule: this.schedule,
     };
   }
 
-  private async strike(): Promise<void> {
-    const { ground } = this;
+  private async injectAll(): Promise<void> {
+    const { bed } = this;
     const { previous } = this.options;
-    const striking: Promise<void>[] = [];
-    for (const blow of this.blows) {
-      const wait = this.startedAt + blow.atMs - Date.now();
+    const running: Promise<void>[] = [];
+    for (const scheduled of this.schedule) {
+      const wait = this.startedAt + scheduled.atMs - Date.now();
       if (wait > 0) await pause(wait);
-      const struck = this.strikeOnce(blow, { ground, previous });
-      if (ALONE.includes(blow.fault)) await struck;
-      else striking.push(struck);
+      const injection = this.injectOne(scheduled, { bed, previous });
+      if (ON_DATABASE.includes(scheduled.fault)) await injection;
+      else running.push(injection);
     }
-    await Promise.all(striking);
+    await Promise.all(running);
   }
 
-  private async strikeOnce(blow: Blow, around: Surroundings): Promise<void> {
-    const { fault, place } = blow;
-    if (ON_ONE.includes(fault) && !(await this.ground.fleet.canBeStruck(place, WORKS_WITHIN_MS))) {
-      this.missed += 1;
+  private async injectOne(scheduled: ScheduledFault, context: InjectionContext): Promise<void> {
+    const { fault, slot } = scheduled;
+    if (
+      ON_ONE_REPLICA.includes(fault) &&
+      !(await this.bed.fleet.waitUntilTargetable(slot, TARGETABLE_WITHIN_MS))
+    ) {
+      this.skipped += 1;
       return;
     }
-    this.struck[fault] = (this.struck[fault] ?? 0) + 1;
-    await this.ground.inject(fault, ON_ONE.includes(fault) ? place : undefined, () =>
-      STRIKES[fault]!(blow, around),
+    this.injections[fault] = (this.injections[fault] ?? 0) + 1;
+    await this.bed.inject(fault, ON_ONE_REPLICA.includes(fault) ? slot : undefined, () =>
+      INJECTORS[fault]!(scheduled, context),
     );
   }
 
-  private async sayAll(): Promise<void> {
-    for (let nextMs = SAY_EVERY_MS; !this.over; await pause(100)) {
+  private async logProgress(): Promise<void> {
+    for (let nextMs = PROGRESS_EVERY_MS; !this.over; await pause(100)) {
       if (Date.now() - this.startedAt < nextMs) continue;
-      nextMs += SAY_EVERY_MS;
-      const [row] = await this.ground.database.query<{
+      nextMs += PROGRESS_EVERY_MS;
+      const [row] = await this.bed.database.query<{
         ended: number;
         open: number;
         sent: number;
-        owed: number;
+        pending: number;
       }>(
         `SELECT (SELECT count(*) FROM inbox WHERE settled_at IS NOT NULL)::int AS ended,
                 (SELECT count(*) FROM inbox WHERE settled_at IS NULL)::int AS open,
                 (SELECT count(*) FROM outbox WHERE settled_at IS NOT NULL)::int AS sent,
-                (SELECT count(*) FROM outbox WHERE settled_at IS NULL)::int AS owed`,
+                (SELECT count(*) FROM outbox WHERE settled_at IS NULL)::int AS pending`,
       );
-      const { ended, open, sent, owed } = row!;
-      const blows = Object.values(this.struck).reduce((sum, n) => sum + n, 0);
-      const states = this.ground.fleet.replicas.map(({ state }) => state).join(' ');
-      this.options.say(
+      const { ended, open, sent, pending } = row!;
+      const injected = Object.values(this.injections).reduce((sum, n) => sum + n, 0);
+      const states = this.bed.fleet.replicas.map(({ state }) => state).join(' ');
+      this.options.log(
         `${String(Math.round((Date.now() - this.startedAt) / 1_000)).padStart(4)} s  ${this.phase}  ` +
-          `posted ${this.producers.posted.length}  ended ${ended}  open ${open}  delivered ${sent}  owed ${owed}  ` +
-          `blows ${blows}  replicas ${states}`,
+          `posted ${this.producers.posted.length}  ended ${ended}  open ${open}  delivered ${sent}  pending ${pending}  ` +
+          `faults ${injected}  replicas ${states}`,
       );
     }
   }

@@ -5,72 +5,72 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Logged, loggedIn, loggedOnStderr } from './logged.ts';
 import type { Point } from './point-names.ts';
-import type { Blow, News, Order } from './points.ts';
+import type { PointCommand, PointReport, PointSignal } from './points.ts';
 
 type State = 'starting' | 'working' | 'frozen' | 'leaving' | 'dead';
 
-/** Where a replica is started from. */
+/** A build that replicas are started from. */
 export interface Version {
   readonly name: string;
-  /** A folder that compile.mjs made. */
+  /** The folder that compile.mjs created. */
   readonly folder: string;
   readonly previous: boolean;
 }
 
-/** A replica in a process of its own, in a place with an address of its own. */
+/** A replica in its own process, in a slot with its own address. */
 export interface Replica {
   readonly child: ChildProcess;
   readonly version: Version;
   /** Its last log lines, warnings and worse. */
   readonly lines: string[];
-  /** Resolves when it serves. */
+  /** Resolves when it accepts requests. */
   readonly ready: Promise<void>;
   /** Its exit code, or the signal that ended it. */
   readonly ended: Promise<number | string>;
   state: State;
 }
 
-export interface Place {
+export interface Slot {
   readonly index: number;
   readonly url: string;
   readonly databaseUrl: string;
-  /** Its clock is wrong. */
+  /** Its clock is off. */
   readonly skewed: boolean;
   version: Version;
 }
 
 export interface FleetOptions {
   readonly settings: Record<string, string>;
-  /** Guards that all do without. */
+  /** The guards that all replicas run without. */
   readonly without: readonly string[];
 }
 
 const LINES_KEPT = 200;
 const SKEW = { CHAOS_SKEW_MS: '-90000', CHAOS_DRIFT: '0.98' };
 
-/** The replicas. Whoever dies is started again in its place. */
+/** The replicas. One that exits is restarted in its slot. */
 export class Fleet {
   readonly replicas: Replica[] = [];
-  readonly ends = { asked: 0, killed: 0, drainedTooLong: 0 };
-  /** Ends that nobody caused. */
-  readonly faults: string[] = [];
-  /** What went wrong in them, as they wrote it; not what the version before writes, whose faults are known by now. */
+  readonly ends = { drained: 0, killed: 0, drainedTooLong: 0 };
+  /** Exits that no fault caused. */
+  readonly unexpectedExits: string[] = [];
+  /** Log lines of the replicas that report an error; not those of the previous version, whose errors are known already. */
   readonly logged: Logged[] = [];
-  private readonly waiting = new Set<(replica: Replica, news: News) => void>();
+  private readonly waiting = new Set<(replica: Replica, report: PointReport) => void>();
   private over = false;
 
   constructor(
-    readonly places: readonly Place[],
+    readonly slots: readonly Slot[],
     private readonly options: FleetOptions,
   ) {}
 
   async startFirst(): Promise<void> {
-    this.startIn(this.places[0]!);
+    this.startIn(this.slots[0]!);
     await this.replicas[0]!.ready;
   }
 
   async startOthers(): Promise<void> {
-    for (const place of this.places.slice(1)) this.startIn(place);
+    for (const slot of this.slots.slice(1)) this.startIn(slot);
     await Promise.all(this.replicas.map(({ ready }) => ready));
   }
 
@@ -90,65 +90,65 @@ export class Fleet {
     if (replica.state === 'frozen') replica.state = 'working';
   }
 
-  ask(replica: Replica): void {
+  requestStop(replica: Replica): void {
     if (replica.state === 'dead') return;
     replica.state = 'leaving';
     this.signal(replica, 'SIGTERM');
   }
 
-  /** The next time it comes to the point it is struck there. */
-  arm(replica: Replica, point: Point, blow: Blow): void {
-    this.tell(replica, { arm: point, blow });
+  /** The replica sends itself the signal the next time it reaches the point. */
+  arm(replica: Replica, point: Point, signal: PointSignal): void {
+    this.send(replica, { arm: point, signal });
   }
 
-  /** Nobody is struck any more. */
+  /** No point sends a signal any more. */
   disarm(): void {
-    for (const replica of this.replicas) this.tell(replica, { disarm: true });
+    for (const replica of this.replicas) this.send(replica, { disarm: true });
   }
 
-  /** Resolves when the replica has come to the point; false: it did not in time. */
+  /** Resolves when the replica has reached the point; false: it timed out. */
   reached(replica: Replica, point: Point, withinMs: number): Promise<boolean> {
     return new Promise((resolve) => {
-      const tell = (came: boolean) => {
-        this.waiting.delete(look);
+      const finish = (reached: boolean) => {
+        this.waiting.delete(listener);
         clearTimeout(timer);
-        resolve(came);
+        resolve(reached);
       };
-      const look = (who: Replica, news: News) => {
-        if (who !== replica || news.reached !== point) return;
+      const listener = (who: Replica, report: PointReport) => {
+        if (who !== replica || report.reached !== point) return;
         if (replica.state === 'working') replica.state = 'frozen';
-        tell(true);
+        finish(true);
       };
-      const timer = setTimeout(tell, withinMs, false);
-      this.waiting.add(look);
+      const timer = setTimeout(finish, withinMs, false);
+      this.waiting.add(listener);
     });
   }
 
-  get able(): boolean {
+  get anyWorking(): boolean {
     return this.replicas.some(({ state }) => state === 'working');
   }
 
-  /** Resolves when this one works and another one too, so that somebody goes on; false: not in time. */
-  async canBeStruck(place: number, withinMs: number): Promise<boolean> {
+  /** Resolves when the replica of this slot works, and another one that can take over; false: it timed out. */
+  async waitUntilTargetable(slot: number, withinMs: number): Promise<boolean> {
     const works = (index: number) => this.replicas[index]!.state === 'working';
     for (const deadline = Date.now() + withinMs; Date.now() < deadline; await pause(50)) {
-      if (works(place) && this.places.some(({ index }) => index !== place && works(index))) return true;
+      if (works(slot) && this.slots.some(({ index }) => index !== slot && works(index))) return true;
     }
     return false;
   }
 
-  /** Each leaves in order, with exit code 0; answers with what did not. */
+  /** Every replica must drain and exit with code 0. Returns a description of each that does not. */
   async drain(withinMs: number): Promise<string[]> {
     await Promise.all(this.replicas.map(({ ready }) => ready.catch(() => undefined)));
     this.over = true;
-    for (const replica of this.replicas) this.ask(replica);
-    const late = new Promise<string>((resolve) => setTimeout(resolve, withinMs, 'nothing').unref());
-    const ends = await Promise.all(this.replicas.map(({ ended }) => Promise.race([ended, late])));
+    for (const replica of this.replicas) this.requestStop(replica);
+    const timeout = new Promise<string>((resolve) => setTimeout(resolve, withinMs, 'a timeout').unref());
+    const ends = await Promise.all(this.replicas.map(({ ended }) => Promise.race([ended, timeout])));
     return ends.flatMap((how, index) =>
       how === 0
         ? []
         : [
-            `replica ${index} was asked to go and ended with ${how}: ${this.replicas[index]!.lines.slice(-3).join('\n')}`,
+            `replica ${index} was asked to stop and ended with ${how}: ${this.replicas[index]!.lines.slice(-3).join('\n')}`,
           ],
     );
   }
@@ -159,28 +159,16 @@ export class Fleet {
     await Promise.all(this.replicas.map(({ ended }) => ended));
   }
 
-  private tell({ child }: Replica, order: Order): void {
-    if (child.connected) child.send(order, () => undefined);
+  private send({ child }: Replica, command: PointCommand): void {
+    if (child.connected) child.send(command, () => undefined);
   }
 
-  private startIn(place: Place): void {
-    const { version } = place;
-    const preload = place.skewed ? ['--import', join(version.folder, 'chaos/skew.js')] : [];
-    const child = spawn(process.execPath, [...preload, join(version.folder, 'chaos/replica.js')], {
-      env: {
-        PATH: process.env.PATH,
-        ...this.options.settings,
-        DATABASE_URL: place.databaseUrl,
-        PORT: new URL(place.url).port,
-        CHAOS_WITHOUT: this.options.without.join(','),
-        ...(place.skewed ? SKEW : {}),
-        ...(version.previous ? { CHAOS_PREVIOUS: 'yes' } : {}),
-      },
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-    });
+  private startIn(slot: Slot): void {
+    const { version } = slot;
+    const child = this.spawnIn(slot);
     const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string);
     const lines: string[] = [];
-    const keep = (line: string) => {
+    const keepLine = (line: string) => {
       lines.push(line);
       if (lines.length > LINES_KEPT) lines.shift();
     };
@@ -190,20 +178,22 @@ export class Fleet {
     const ready = new Promise<void>((resolve, reject) => {
       createInterface({ input: child.stdout! }).on('line', (line) => {
         if (line.includes('Sluice is serving')) resolve();
-        else keep(line);
-        note(loggedIn(line, place.index, Date.now()));
+        else keepLine(line);
+        note(loggedIn(line, slot.index, Date.now()));
       });
-      void ended.then((how) => reject(new Error(`it ended (${how}) before it served:\n${lines.join('\n')}`)));
+      void ended.then((how) =>
+        reject(new Error(`the replica ended (${how}) before it accepted requests:\n${lines.join('\n')}`)),
+      );
     });
     ready.catch(() => undefined);
     createInterface({ input: child.stderr! }).on('line', (line) => {
-      keep(line);
-      note(loggedOnStderr(line, place.index, Date.now()));
+      keepLine(line);
+      note(loggedOnStderr(line, slot.index, Date.now()));
     });
     const replica: Replica = { child, version, lines, ready, ended, state: 'starting' };
-    this.replicas[place.index] = replica;
-    child.on('message', (news: News) => {
-      for (const look of this.waiting) look(replica, news);
+    this.replicas[slot.index] = replica;
+    child.on('message', (report: PointReport) => {
+      for (const listener of this.waiting) listener(replica, report);
     });
     ready.then(
       () => {
@@ -211,21 +201,39 @@ export class Fleet {
       },
       () => undefined,
     );
-    void ended.then((how) => this.ended(place, replica, how));
+    void ended.then((how) => this.ended(slot, replica, how));
   }
 
-  private ended(place: Place, replica: Replica, how: number | string): void {
+  private spawnIn({ version, skewed, databaseUrl, url }: Slot): ChildProcess {
+    const preload = skewed ? ['--import', join(version.folder, 'chaos/skew.js')] : [];
+    return spawn(process.execPath, [...preload, join(version.folder, 'chaos/replica.js')], {
+      env: {
+        PATH: process.env.PATH,
+        ...this.options.settings,
+        DATABASE_URL: databaseUrl,
+        PORT: new URL(url).port,
+        CHAOS_WITHOUT: this.options.without.join(','),
+        ...(skewed ? SKEW : {}),
+        ...(version.previous ? { CHAOS_PREVIOUS: 'yes' } : {}),
+      },
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    });
+  }
+
+  private ended(slot: Slot, replica: Replica, how: number | string): void {
     const starting = replica.state === 'starting';
-    const asked = replica.state === 'leaving' && (how === 0 || how === 'SIGTERM');
+    const drained = replica.state === 'leaving' && (how === 0 || how === 'SIGTERM');
     replica.state = 'dead';
-    if (asked) this.ends.asked += 1;
+    if (drained) this.ends.drained += 1;
     else if (how === 'SIGKILL') this.ends.killed += 1;
-    // Its own limit, and the database was away: that is what DRAIN_TIMEOUT is for.
+    // DRAIN_TIMEOUT ended it: that limit exists for a database that is unavailable.
     else if (replica.lines.some((line) => line.includes('service.drain-timeout')))
       this.ends.drainedTooLong += 1;
-    // A start that finds no database says so and ends; an orchestrator starts it again, and so do we.
+    // A start without a database logs that and exits; an orchestrator restarts it, and so does the fleet.
     else if (!starting)
-      this.faults.push(`replica ${place.index} ended with ${how}: ${replica.lines.slice(-3).join('\n')}`);
-    if (!this.over) setTimeout(() => this.over || this.startIn(place), starting ? 500 : 0);
+      this.unexpectedExits.push(
+        `replica ${slot.index} ended with ${how}: ${replica.lines.slice(-3).join('\n')}`,
+      );
+    if (!this.over) setTimeout(() => this.over || this.startIn(slot), starting ? 500 : 0);
   }
 }

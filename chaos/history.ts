@@ -1,33 +1,33 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
-import type { Trouble } from './chain.ts';
-import type { Injected, Logged } from './logged.ts';
+import type { Behaviour } from './chain.ts';
+import type { InjectedFault, Logged } from './logged.ts';
 
-/** What a producer knows of one message it posted. */
+/** What a producer knows about a message that it posted. */
 export interface Posted {
   readonly id: string;
   readonly type: string;
   readonly key: string;
   /** The text of the payload. */
   readonly payload: string;
-  /** By the answer; unknown: it gave up before it got one. */
+  /** By the response; unknown: it gave up before it got one. */
   readonly outcome: 'accepted' | 'refused' | 'unknown';
-  /** It has a due time, and takes its place then. */
+  /** It has a due time, and gets its position in the inbox then. */
   readonly scheduled: boolean;
 }
 
-/** What a receiver wrote down of one request. */
+/** One request, as recorded by a receiver. */
 export interface Arrival {
   readonly listener: string;
-  /** Its number among all requests that came. */
+  /** Its number among all requests. */
   readonly at: number;
   readonly atMs: number;
   /** The `webhook-id`. */
   readonly delivery: string;
-  /** `yes`, or what the official library says against it. */
+  /** `yes`, or the error of the official library. */
   readonly signed: string;
   readonly body: string;
-  /** Of CloudEvents. */
+  /** The attributes of a CloudEvent. */
   readonly ce:
     | { readonly id: string; readonly type: string; readonly key: string; readonly sequence: number }
     | undefined;
@@ -40,7 +40,7 @@ export interface MessageRow {
   readonly type: string;
   readonly key: string;
   readonly lane: number;
-  readonly payload: (Trouble & { readonly parent?: string }) | null;
+  readonly payload: (Behaviour & { readonly parent?: string }) | null;
   readonly text: string;
   readonly status: string;
   readonly attempt: number;
@@ -59,11 +59,11 @@ export interface DeliveryRow {
   readonly status: string;
   readonly attempt: number;
   readonly error: string | null;
-  /** As `GET /v1/messages/{id}` tells them. */
+  /** As returned by `GET /v1/messages/{id}`. */
   readonly attempts: readonly { readonly attempt: number; readonly error: string | null }[];
 }
 
-/** Everything that was written down, when nothing moves any more. */
+/** Everything that was recorded, read when the run is idle. */
 export interface History {
   readonly posted: readonly Posted[];
   readonly arrivals: readonly Arrival[];
@@ -71,14 +71,14 @@ export interface History {
   readonly deliveries: readonly DeliveryRow[];
   readonly chains: readonly { readonly key: string; readonly n: number; readonly hash: string }[];
   readonly effects: readonly { readonly id: string; readonly times: number }[];
-  /** Tries and failures of messages that fail, by the database's clock. */
-  readonly deeds: readonly {
+  /** Attempts and failures of messages that fail, by the database's clock. */
+  readonly attemptLog: readonly {
     readonly id: string;
     readonly what: string;
     readonly attempt: number;
     readonly atMs: number;
   }[];
-  /** Lanes that are still somebody's. */
+  /** Lanes that are still leased. */
   readonly leased: readonly { readonly queue: string; readonly lane: number }[];
   readonly holds: readonly {
     readonly queue: string;
@@ -87,17 +87,17 @@ export interface History {
     readonly reason: string;
     readonly endless: boolean;
   }[];
-  /** Keys that an operator held and let go. */
+  /** Keys that the operator held and released. */
   readonly operated: readonly string[];
-  /** What replicas wrote that something went wrong. */
+  /** Errors in the output of the replicas. */
   readonly logged: readonly Logged[];
-  /** What was done to them. */
-  readonly injected: readonly Injected[];
-  readonly terms: Terms;
+  /** The faults of the run. */
+  readonly injected: readonly InjectedFault[];
+  readonly terms: RunTerms;
 }
 
-/** What was agreed on. */
-export interface Terms {
+/** The configuration that the checks rely on. */
+export interface RunTerms {
   readonly retriesMs: readonly number[];
   readonly listeners: readonly {
     readonly name: string;
@@ -119,7 +119,7 @@ export async function readArrivals(file: string): Promise<Arrival[]> {
   return arrivals;
 }
 
-/** What the database holds; deliveries without their attempts, which the API tells. */
+/** The tables; the attempts of the deliveries are read over the API. */
 export async function readTables(database: Queries) {
   return {
     messages: await database.query<MessageRow>(
@@ -135,8 +135,8 @@ export async function readTables(database: Queries) {
     effects: await database.query<History['effects'][number]>(
       'SELECT id, count(*)::int AS times FROM effect GROUP BY id',
     ),
-    deeds: await database.query<History['deeds'][number]>(
-      `SELECT id, what, attempt, extract(epoch FROM at)::float8 * 1000 AS "atMs" FROM deed ORDER BY at`,
+    attemptLog: await database.query<History['attemptLog'][number]>(
+      `SELECT id, what, attempt, extract(epoch FROM at)::float8 * 1000 AS "atMs" FROM attempt_log ORDER BY at`,
     ),
     leased: await database.query<History['leased'][number]>(
       `SELECT queue, lane FROM lane WHERE leased_until > '-infinity' OR token IS NOT NULL`,

@@ -1,15 +1,15 @@
 import type { Fault } from './schedule.ts';
 
-/** A line that a replica wrote and that says that something went wrong. */
+/** A line of a replica that reports an error. */
 export interface Logged {
   /** Which replica. */
-  readonly place: number;
-  /** When the line was read, by the clock of the run: the replica's own may be wrong. */
+  readonly slot: number;
+  /** When the line was read, by the clock of the run: the replica's own clock may be off. */
   readonly atMs: number;
   readonly level: string;
-  /** `stderr`: it is no line of the log at all. */
+  /** `stderr`: a line on stderr instead of a log line. */
   readonly event: string;
-  /** Of a loop that failed. */
+  /** The loop that failed, if it was one. */
   readonly loop: string | undefined;
   readonly error: LoggedError | undefined;
   readonly text: string;
@@ -21,37 +21,37 @@ export interface LoggedError {
   readonly code?: string;
 }
 
-/** A fault that was injected, and when; without an end: all the time. */
-export interface Injected {
+/** A fault that was injected, and when; without an end: during the whole run. */
+export interface InjectedFault {
   readonly fault: Fault;
   readonly fromMs: number;
   readonly toMs: number;
-  /** The replica that it fell on; undefined: all of them. */
-  readonly place: number | undefined;
+  /** The replica it was injected on; undefined: all of them. */
+  readonly slot: number | undefined;
 }
 
 const SEVERE = ['error', 'fatal'];
-/** Why a process ends, for a person. */
+/** The line in which a process reports why it exits. */
 const EXIT_LINE = /^sluice: (?:(\w*Error): )?(.*)$/;
-/** SQLSTATE of a client that cannot connect; what the line says besides depends on how it failed. */
+/** SQLSTATE of a client that cannot connect; the rest of the line depends on how it failed. */
 const CANNOT_CONNECT = '08001';
 
-/** Undefined: nothing went wrong. A warning counts where it has an error with it: something failed, and is tried again. */
-export function loggedIn(text: string, place: number, atMs: number): Logged | undefined {
+/** Undefined: not an error. A warning counts if it carries an error: something failed and is retried. */
+export function loggedIn(text: string, slot: number, atMs: number): Logged | undefined {
   const line = parsed(text);
   if (!line) return undefined;
   const { level = '', event = '', loop, error } = line;
   if (!SEVERE.includes(level) && error === undefined) return undefined;
-  return { place, atMs, level, event, loop, error, text };
+  return { slot, atMs, level, event, loop, error, text };
 }
 
-/** On stderr there is nothing but why a process ends, and what nobody expected; a stack belongs to the line before it. */
-export function loggedOnStderr(text: string, place: number, atMs: number): Logged | undefined {
+/** stderr carries only the reason why a process exits, and unexpected output; the lines of a stack belong to the line before. */
+export function loggedOnStderr(text: string, slot: number, atMs: number): Logged | undefined {
   if (!/^\S/.test(text)) return undefined;
   const [, name = '', message = text] = EXIT_LINE.exec(text) ?? [];
   const away = message.startsWith('cannot reach PostgreSQL') ? { code: CANNOT_CONNECT } : {};
   return {
-    place,
+    slot,
     atMs,
     level: 'fatal',
     event: 'stderr',

@@ -3,14 +3,14 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { faultRun } from './fault-run.ts';
 import type { Version } from './fleet.ts';
-import { PLANTED, runPlanted } from './planted.ts';
+import { PLANTED, runPlanted } from './planted-bugs.ts';
 import { Postgres } from './postgres.ts';
 import { buildPrevious } from './previous.ts';
 import { checkTable, countTable, faultTable, table } from './report.ts';
 import { FAULTS, type Fault } from './schedule.ts';
 import type { Violation } from './violation.ts';
 
-/** What the plain script that starts this knows. */
+/** Passed by run.mjs. */
 export interface Launch {
   readonly root: string;
   readonly folder: string;
@@ -19,20 +19,20 @@ export interface Launch {
 
 const USAGE = `npm run chaos [-- options]
   --seed n        the same schedule for the same seed (default 1)
-  --minutes m     how long messages come in and blows fall (default 1); --seconds s for less
+  --minutes m     how long messages are posted and faults injected (default 1); --seconds s for less
   --faults a,b    only these: ${Object.keys(FAULTS).join(', ')}
-  --planted a,b   instead: takes these guards away, one at a time, and expects the checker to notice; "all"
+  --planted a,b   instead: removes these guards, one at a time, and expects the checker to notice; "all"
                   (${PLANTED.map(({ name }) => name).join(', ')})
   --rate n        messages per second (default 100)
   --replicas n    (default 3)
-  --every s       seconds between two blows, on average (default 3)
-  --json file     writes the result there`;
+  --every s       seconds between two faults, on average (default 3)
+  --json file     writes the result to this file`;
 
-/** Answers with the exit code. */
+/** Returns the exit code. */
 export async function main(args: readonly string[], launch: Launch): Promise<number> {
   const options = read(args);
   if (typeof options === 'string') {
-    say(options);
+    log(options);
     return options === USAGE ? 0 : 2;
   }
   const version: Version = { name: 'current', folder: launch.folder, previous: false };
@@ -66,8 +66,9 @@ function read(args: readonly string[]) {
     return `chaos: there is no fault "${unknown}"; there are ${Object.keys(FAULTS).join(', ')}`;
   const names = PLANTED.map(({ name }) => name as string);
   const planted = values.planted === 'all' ? names : values.planted?.split(',');
-  const stranger = planted?.find((name) => !names.includes(name));
-  if (stranger !== undefined) return `chaos: there is no guard "${stranger}"; there are ${names.join(', ')}`;
+  const unknownGuard = planted?.find((name) => !names.includes(name));
+  if (unknownGuard !== undefined)
+    return `chaos: there is no guard "${unknownGuard}"; there are ${names.join(', ')}`;
   return {
     seed: Number(values.seed),
     seconds: values.seconds === undefined ? Number(values.minutes) * 60 : Number(values.seconds),
@@ -82,7 +83,7 @@ function read(args: readonly string[]) {
 
 async function oneRun(options: Options, version: Version, launch: Launch): Promise<number> {
   const skipped: Record<string, string> = {};
-  // Now: the tree may be another one when the run is over.
+  // Read before the run: the work tree may change until it is over.
   const about = { ...aboutOf(launch.root), seed: options.seed, seconds: options.seconds, skipped };
   const previous = options.faults.includes('rolling')
     ? buildPrevious(launch.root, launch.compile)
@@ -95,8 +96,8 @@ async function oneRun(options: Options, version: Version, launch: Launch): Promi
   if (options.faults.includes('disk-full') && postgres.noSmallDisk)
     skipped['disk-full'] = postgres.noSmallDisk;
   const faults = options.faults.filter((fault) => !(fault in skipped));
-  for (const [fault, reason] of Object.entries(skipped)) say(`chaos: ${fault} is skipped: ${reason}`);
-  say(`chaos: seed ${options.seed}, ${options.seconds} s, ${options.replicas} replicas, ${faults.join(' ')}`);
+  for (const [fault, reason] of Object.entries(skipped)) log(`chaos: ${fault} is skipped: ${reason}`);
+  log(`chaos: seed ${options.seed}, ${options.seconds} s, ${options.replicas} replicas, ${faults.join(' ')}`);
   try {
     const result = await faultRun({
       ...options,
@@ -106,19 +107,19 @@ async function oneRun(options: Options, version: Version, launch: Launch): Promi
       postgres,
       version,
       previous: previous && 'version' in previous ? previous.version : undefined,
-      quietMs: 300_000,
-      say,
+      idleTimeoutMs: 300_000,
+      log,
     });
     const held = result.violations.length === 0;
     write(options.json, { ...about, held, faults, ...result });
     const tables = [
-      faultTable(faults, result.struck, skipped),
+      faultTable(faults, result.injections, skipped),
       countTable(result),
       checkTable(result.violations),
     ];
     process.stdout.write(`\n${tables.join('\n\n')}\n\n`);
-    tell(result.violations);
-    say(`chaos: seed ${options.seed}, commit ${about.commit}: ${held ? 'everything held' : 'VIOLATED'}`);
+    logViolations(result.violations);
+    log(`chaos: seed ${options.seed}, commit ${about.commit}: ${held ? 'everything held' : 'VIOLATED'}`);
     return held ? 0 : 1;
   } finally {
     await postgres.stop();
@@ -135,8 +136,8 @@ async function plantedRuns(
   const rows = [];
   try {
     for (const planted of PLANTED.filter(({ name }) => names.includes(name))) {
-      say(`chaos: without ${planted.name}`);
-      rows.push(await runPlanted(planted, { postgres, version, say }));
+      log(`chaos: without ${planted.name}`);
+      rows.push(await runPlanted(planted, { postgres, version, log }));
     }
   } finally {
     await postgres.stop();
@@ -149,16 +150,16 @@ async function plantedRuns(
     control.length === 0 ? 'everything held' : `VIOLATED: ${control.join('; ')}`,
   ]);
   process.stdout.write(
-    `\n${table(['guard taken away', 'checker', 'caught by', 'the same with the guard'], cells)}\n`,
+    `\n${table(['guard removed', 'checker', 'caught by', 'the same with the guard'], cells)}\n`,
   );
   return rows.every(({ noticed, control }) => noticed && control.length === 0) ? 0 : 1;
 }
 
-const MAX_TOLD = 20;
+const MAX_LOGGED = 20;
 
-function tell(violations: readonly Violation[]): void {
-  for (const { check, detail } of violations.slice(0, MAX_TOLD)) say(`  ${check}: ${detail}`);
-  if (violations.length > MAX_TOLD) say(`  … and ${violations.length - MAX_TOLD} more`);
+function logViolations(violations: readonly Violation[]): void {
+  for (const { check, detail } of violations.slice(0, MAX_LOGGED)) log(`  ${check}: ${detail}`);
+  if (violations.length > MAX_LOGGED) log(`  … and ${violations.length - MAX_LOGGED} more`);
 }
 
 function aboutOf(root: string) {
@@ -174,6 +175,6 @@ function write(file: string | undefined, result: object): void {
   if (file) writeFileSync(file, `${JSON.stringify(result, null, 2)}\n`);
 }
 
-function say(line: string): void {
+function log(line: string): void {
   process.stderr.write(`${line}\n`);
 }

@@ -1,16 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { laneOf } from '../src/lanes/lane-of.ts';
-import type { Beside } from './database.ts';
+import type { ObserverDatabase } from './observer-database.ts';
 import { Random } from './random.ts';
 
-/** An operator holds keys for a moment, or until told otherwise, and lets them go again; never a dead letter's. */
+/** An operator that holds keys, some of them without a time limit, and releases them again; never the key of a dead letter. */
 export class Operator {
-  /** Keys it held. */
+  /** All keys that it held. */
   readonly keys = new Set<string>();
   held = 0;
 
   constructor(
-    private readonly database: Beside,
+    private readonly database: ObserverDatabase,
     private readonly seed: number,
     private readonly keyCount: number,
   ) {}

@@ -1,7 +1,7 @@
-/** Points of the pipeline at which a replica can be killed or frozen, in the order a message comes to them. */
+/** Points of the pipeline at which a replica can be killed or frozen, in the order a message reaches them. */
 export const POINTS = [
   'ingest: not stored yet',
-  'ingest: stored, not answered yet',
+  'ingest: stored, response not sent yet',
   'inbox: leased',
   'inbox: claimed, not applied yet',
   'inbox: applied, not finished yet',
@@ -11,7 +11,7 @@ export const POINTS = [
   'inbox: failure written',
   'outbox: leased',
   'outbox: not sent yet',
-  'outbox: answered, not written yet',
+  'outbox: response received, not written yet',
   'outbox: written, not committed yet',
   'outbox: committed',
 ] as const;

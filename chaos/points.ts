@@ -9,29 +9,29 @@ import { DeliverySender } from '../src/outbox/send/delivery-sender.ts';
 import { ResultWriter } from '../src/outbox/settle/result-writer.ts';
 import { POINTS, type Point } from './point-names.ts';
 
-/** What happens to the process that comes to a point. */
-export type Blow = 'SIGKILL' | 'SIGSTOP';
-export type Order = { readonly arm: Point; readonly blow: Blow } | { readonly disarm: true };
-export type News = { readonly reached: Point };
+/** What a process sends itself when it reaches a point. */
+export type PointSignal = 'SIGKILL' | 'SIGSTOP';
+export type PointCommand = { readonly arm: Point; readonly signal: PointSignal } | { readonly disarm: true };
+export type PointReport = { readonly reached: Point };
 
 type Method = (this: never, ...values: never[]) => unknown;
 
-interface Place {
+interface Location {
   readonly of: { readonly prototype: object };
   readonly method: string;
   readonly before?: Point;
   readonly after?: Point;
-  /** Of a class that serves both queues. */
+  /** Only for this queue, where the class serves both. */
   readonly queue?: string;
 }
 
-/** Where in the code the points are; the methods are the service's own. */
-const PLACES: readonly Place[] = [
+/** Where the points are in the code of the service. */
+const LOCATIONS: readonly Location[] = [
   {
     of: MessageAcceptor,
     method: 'singles',
     before: 'ingest: not stored yet',
-    after: 'ingest: stored, not answered yet',
+    after: 'ingest: stored, response not sent yet',
   },
   { of: LaneQueue, method: 'lease', queue: 'inbox', after: 'inbox: leased' },
   { of: InboxTransaction, method: 'transact', before: 'inbox: claimed, not applied yet' },
@@ -49,29 +49,29 @@ const PLACES: readonly Place[] = [
     of: DeliverySender,
     method: 'send',
     before: 'outbox: not sent yet',
-    after: 'outbox: answered, not written yet',
+    after: 'outbox: response received, not written yet',
   },
   { of: OutboxStore, method: 'delivered', after: 'outbox: written, not committed yet' },
   { of: ResultWriter, method: 'write', after: 'outbox: committed' },
 ];
 
-const armed = new Map<Point, Blow>();
+const armed = new Map<Point, PointSignal>();
 
-/** Puts the points into the code. Fails when a method is not there, so that no point is lost with a change of the service. */
-export function placePoints(): void {
-  for (const place of PLACES) put(place);
-  const placed = new Set(PLACES.flatMap(({ before, after }) => [before, after]));
-  for (const point of POINTS) if (!placed.has(point)) throw new Error(`there is no place for "${point}"`);
-  process.on('message', (order: Order) => {
-    if ('disarm' in order) armed.clear();
-    else armed.set(order.arm, order.blow);
+/** Wraps the methods. Fails when a method does not exist, so that no point is lost when the service changes. */
+export function installPoints(): void {
+  for (const location of LOCATIONS) wrap(location);
+  const placed = new Set(LOCATIONS.flatMap(({ before, after }) => [before, after]));
+  for (const point of POINTS) if (!placed.has(point)) throw new Error(`no location for "${point}"`);
+  process.on('message', (command: PointCommand) => {
+    if ('disarm' in command) armed.clear();
+    else armed.set(command.arm, command.signal);
   });
 }
 
-function put({ of, method, before, after, queue }: Place): void {
+function wrap({ of, method, before, after, queue }: Location): void {
   const prototype = of.prototype as Record<string, Method>;
   const original = prototype[method];
-  if (typeof original !== 'function') throw new Error(`there is no method ${method}`);
+  if (typeof original !== 'function') throw new Error(`no method ${method}`);
   prototype[method] = async function (this: { readonly name?: string }, ...values: never[]) {
     const here = queue === undefined || this.name === queue;
     if (here && before) await reach(before);
@@ -82,10 +82,10 @@ function put({ of, method, before, after, queue }: Place): void {
 }
 
 async function reach(point: Point): Promise<void> {
-  const blow = armed.get(point);
-  if (!blow) return;
+  const signal = armed.get(point);
+  if (!signal) return;
   armed.delete(point);
-  const news: News = { reached: point };
-  await new Promise<void>((resolve) => process.send!(news, undefined, {}, () => resolve()));
-  process.kill(process.pid, blow);
+  const report: PointReport = { reached: point };
+  await new Promise<void>((resolve) => process.send!(report, undefined, {}, () => resolve()));
+  process.kill(process.pid, signal);
 }

@@ -15,7 +15,7 @@ import {
   startStandby,
 } from '../test/support/standby.ts';
 
-/** Room for the data of a run; what is left of it can be filled in a moment. */
+/** Enough for the data of a run, and small enough to be filled quickly. */
 const DISK_MEGABYTES = 3_000;
 const SETTINGS = {
   max_connections: '200',
@@ -27,30 +27,30 @@ const SETTINGS = {
 
 const STANDBY_SETTINGS = { ...SETTINGS, wal_keep_size: '1GB' };
 
-interface Found {
+interface SmallDisk {
   /** Why the disk cannot be filled; undefined: it can. */
   readonly noSmallDisk: string | undefined;
   readonly disk: string;
 }
 
 /**
- * A PostgreSQL of our own that can be stopped in every way, on a small disk of its own where that can be had; with a standby
- * that commits wait for, if that is asked for.
+ * A PostgreSQL server that can be stopped in every way; on a small disk of its own where one can be mounted, and with a
+ * synchronous standby, if these are requested.
  */
 export class Postgres {
-  /** Told where the primary is, when it is another one. */
+  /** Called with the URL of the new primary after a failover. */
   onMoved: (url: string) => void = () => undefined;
   private standby: Server | undefined;
   private standbys = 0;
 
   private constructor(
-    private readonly found: Found,
+    private readonly found: SmallDisk,
     private primary: Server,
   ) {}
 
   static async start({ smallDisk, standby = false }: { smallDisk: boolean; standby?: boolean }) {
     const disk = await mkdtemp(join(tmpdir(), 'sluice-chaos-data-'));
-    const noSmallDisk = smallDisk ? mountSmallDisk(disk) : 'not asked for';
+    const noSmallDisk = smallDisk ? mountSmallDisk(disk) : 'not requested';
     const folder = join(disk, 'server');
     const primary = await startIn(folder, standby ? STANDBY_SETTINGS : SETTINGS);
     const postgres = new Postgres({ noSmallDisk, disk }, primary);
@@ -66,7 +66,7 @@ export class Postgres {
     return this.found.noSmallDisk;
   }
 
-  /** Fast: sessions are ended, a checkpoint is written. Immediate: as if the power was cut; the next start recovers. */
+  /** Fast: sessions are terminated, a checkpoint is written. Immediate: like a power cut; the next start recovers from the WAL. */
   async restart(how: 'fast' | 'immediate'): Promise<void> {
     const { port, pid, exited } = this.primary.postgres;
     if (how === 'immediate') {
@@ -76,7 +76,7 @@ export class Postgres {
     await this.startAgain(port);
   }
 
-  /** The primary is gone with its data, at once, and its standby takes over. */
+  /** The primary and its data are lost at once, and its standby takes over. */
   async failOver(): Promise<void> {
     const gone = this.primary;
     await crash(gone);
@@ -87,7 +87,7 @@ export class Postgres {
     await remove(gone);
   }
 
-  /** From now on commits wait for it. */
+  /** Adds a standby; from then on commits wait for it. */
   async addStandby(): Promise<void> {
     this.standbys += 1;
     const name = `standby_${this.standbys}`;
@@ -95,16 +95,16 @@ export class Postgres {
     await awaitStandby(this.primary, name);
   }
 
-  /** After it has ended by itself. */
+  /** Restarts the server if it has exited. */
   async ensureRunning(): Promise<void> {
     const { exited, port } = this.primary.postgres;
     const ended = await Promise.race([exited.then(() => true), later(false)]);
     if (ended) await this.startAgain(port);
   }
 
-  /** Nothing more can be written until `freeDisk`. */
+  /** Every write fails until `freeDisk`. */
   fillDisk(): void {
-    // After a failover it is elsewhere.
+    // After a failover the data is on another disk.
     if (!this.primary.folder.startsWith(this.found.disk)) return;
     const { bavail, bsize } = statfsSync(this.found.disk);
     const block = Buffer.alloc(1 << 20);
@@ -135,7 +135,7 @@ export class Postgres {
     await rm(this.found.disk, { recursive: true, force: true });
   }
 
-  /** On the port it had: everybody has its address. */
+  /** On the same port: the replicas have its address. */
   private async startAgain(port: number): Promise<void> {
     await this.primary.postgres.stop();
     this.primary = await startAgain(this.primary);

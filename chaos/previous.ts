@@ -7,8 +7,8 @@ import type { Version } from './fleet.ts';
 export type Previous = { readonly version: Version; remove(): void } | { readonly skipped: string };
 
 /**
- * The last commit before this one that changed the service, built in a folder of its own. Where the commits since then
- * edited a migration that it has, the two cannot share a schema; that is allowed only before the first release.
+ * Builds the last earlier commit that changed the service, in a folder of its own. If later commits edited one of its
+ * migrations, the two versions cannot share a schema; that is allowed only before the first release.
  */
 export function buildPrevious(root: string, compile: (dist: string) => string): Previous {
   const git = (...args: string[]) => spawnSync('git', args, { cwd: root, encoding: 'utf8' });
@@ -25,11 +25,11 @@ export function buildPrevious(root: string, compile: (dist: string) => string): 
     'migrations',
   ).stdout.trim();
   if (edited) return { skipped: `${commit.slice(0, 7)} has other migrations of the same name: ${edited}` };
-  const room = mkdtempSync(join(tmpdir(), 'sluice-previous-'));
-  const folder = join(room, 'tree');
+  const parent = mkdtempSync(join(tmpdir(), 'sluice-previous-'));
+  const folder = join(parent, 'tree');
   const remove = () => {
     git('worktree', 'remove', '--force', folder);
-    rmSync(room, { recursive: true, force: true });
+    rmSync(parent, { recursive: true, force: true });
   };
   if (git('worktree', 'add', '--detach', folder, commit).status !== 0) {
     remove();

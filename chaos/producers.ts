@@ -5,11 +5,11 @@ import { Random } from './random.ts';
 
 export interface ProducersOptions {
   readonly seed: number;
-  /** Of all replicas; any may answer, or be gone. */
+  /** Of all replicas; any of them may be unavailable. */
   readonly urls: readonly string[];
   readonly producers: number;
   readonly keys: number;
-  /** Messages per second, of all together. */
+  /** Messages per second, of all producers together. */
   readonly rate: number;
   readonly poison: boolean;
   readonly kills: number;
@@ -20,8 +20,8 @@ type Outcome = Posted['outcome'];
 const POST_TIMEOUT_MS = 4_000;
 
 /**
- * Upstream: each producer has keys of its own and posts one thing after the other, again with the same ids until it has
- * an answer. So it knows the order in which its messages stand.
+ * Each producer has its own keys and posts one request after the other, and retries with the same ids until it has a
+ * response. So it knows the order that its messages must have.
  */
 export class Producers {
   readonly posted: Posted[] = [];
@@ -30,16 +30,16 @@ export class Producers {
 
   constructor(private readonly options: ProducersOptions) {}
 
-  /** The first one has the hot key, which gets a share of its own. */
+  /** The first producer posts only to the hot key. */
   async run(untilMs: number): Promise<void> {
     const { producers, keys } = this.options;
     const all = Array.from({ length: keys }, (_, n) => `k${n}`);
-    const ownOf = (index: number) =>
+    const keysOf = (index: number) =>
       index === 0 ? ['hot'] : all.filter((_, n) => n % (producers - 1) === index - 1);
-    await Promise.all(Array.from({ length: producers }, (_, n) => this.produce(n, ownOf(n), all, untilMs)));
+    await Promise.all(Array.from({ length: producers }, (_, n) => this.produce(n, keysOf(n), all, untilMs)));
   }
 
-  /** Whoever waits for an answer waits no longer. */
+  /** Ends the retries of requests without a response. */
   giveUp(): void {
     this.over = true;
   }
@@ -55,12 +55,12 @@ export class Producers {
     const messages = new Messages(random, { keys, otherKeys, poison, kills, prefix: `p${index}` });
     let nextMs = Date.now();
     while (Date.now() < untilMs) {
-      const lot = random.next();
-      const size = lot < 0.1 ? 1 + random.below(20) : 1;
+      const draw = random.next();
+      const size = draw < 0.1 ? 1 + random.below(20) : 1;
       const drafts = Array.from({ length: size }, () => messages.next());
-      if (lot > 0.98) await this.postBad(drafts, random);
-      else await this.post(drafts, random, lot < 0.1);
-      if (lot < 0.95 && random.chance(0.05)) await this.repeat(drafts[0]!, random);
+      if (draw > 0.98) await this.postBad(drafts, random);
+      else await this.post(drafts, random, draw < 0.1);
+      if (draw < 0.95 && random.chance(0.05)) await this.repeat(drafts[0]!, random);
       nextMs += (size * 1_000 * producers) / rate;
       const wait = nextMs - Date.now();
       if (wait > 0) await pause(wait);
@@ -75,13 +75,13 @@ export class Producers {
     if (outcome === 'refused') throw new Error(`a good post was refused: ${body}`);
   }
 
-  /** The same message again, as a producer does that did not see the answer. */
+  /** The same message again, like a producer that did not receive the response. */
   private async repeat(draft: Draft, random: Random): Promise<void> {
     this.counts.repeats += 1;
     await this.send('/v1/messages', textOf(draft), random);
   }
 
-  /** One that must be refused, alone or with the batch it is in. */
+  /** A message that must be refused, alone or together with its batch. */
   private async postBad(drafts: readonly Draft[], random: Random): Promise<void> {
     const good = drafts.map(textOf);
     const bad = { ...drafts[0]!, id: `${drafts[0]!.id}-bad`, payload: '{"n": 1, "n": 2}' };
@@ -98,7 +98,7 @@ export class Producers {
       this.posted.push({ id, type, key, payload, outcome, scheduled: dueInMs !== undefined });
   }
 
-  /** Until there is an answer that says what became of it. */
+  /** Retries until a response settles whether it was accepted. */
   private async send(path: string, body: string, random: Random): Promise<Outcome> {
     while (!this.over) {
       this.counts.posts += 1;
@@ -106,7 +106,7 @@ export class Producers {
       if (status === 200 || status === 202) return 'accepted';
       if (status === 422 || status === 409) return 'refused';
       if (status !== undefined && status !== 503 && status !== 429)
-        throw new Error(`a post was answered with ${status}: ${body}`);
+        throw new Error(`a post returned ${status}: ${body}`);
       this.counts.failures += 1;
       await pause(random.between(20, 200));
     }
@@ -118,24 +118,24 @@ async function post(url: string, body: string): Promise<number | undefined> {
   try {
     const headers = { 'content-type': 'application/json' };
     const signal = AbortSignal.timeout(POST_TIMEOUT_MS);
-    const answer = await fetch(url, { method: 'POST', headers, body, signal });
-    await answer.arrayBuffer();
-    return answer.status;
+    const response = await fetch(url, { method: 'POST', headers, body, signal });
+    await response.arrayBuffer();
+    return response.status;
   } catch {
     return undefined;
   }
 }
 
-/** The times are fixed when it is first written: a repeat says the same. */
-const times = new WeakMap<Draft, string>();
+/** The text of each message: times are fixed when it is first built, so that a repeat is identical. */
+const texts = new WeakMap<Draft, string>();
 
 function textOf(draft: Draft): string {
   const { id, type, key, payload, dueInMs, expiresInMs } = draft;
-  const known = times.get(draft);
+  const known = texts.get(draft);
   if (known) return known;
   const at = (name: string, ms: number | undefined) =>
     ms === undefined ? '' : `,"${name}":"${new Date(Date.now() + ms).toISOString()}"`;
   const text = `{"id":"${id}","type":"${type}","key":"${key}","payload":${payload}${at('dueAt', dueInMs)}${at('expiresAt', expiresInMs)}}`;
-  times.set(draft, text);
+  texts.set(draft, text);
   return text;
 }

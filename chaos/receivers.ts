@@ -3,36 +3,46 @@ import { createWriteStream } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import type { Arrival } from './history.ts';
-import type { Mood, Receiving } from './receiving.ts';
+
+/** How the flaky receiver behaves: always well, failing now and then in every way, or failing always. */
+export type ReceiverMode = 'healthy' | 'flaky' | 'down';
+
+/** A command from the fault run to the process of the receivers. */
+export interface ReceiverCommand {
+  readonly listener: string;
+  readonly secret?: string;
+  readonly mode?: ReceiverMode;
+  readonly end?: true;
+}
 
 /*
- * The receivers, in a process of their own, outside of everything that is struck. Each writes down what came, whether
- * the official library accepts its signature, and what it answered.
+ * The receivers, in a process of their own that no fault is injected on. Each records every request, whether the official
+ * library accepts its signature, and how it responded.
  */
 const { CHAOS_RECEIVERS = '', CHAOS_ARRIVALS = '', CHAOS_SEED = '1' } = process.env;
-const written = createWriteStream(CHAOS_ARRIVALS);
+const record = createWriteStream(CHAOS_ARRIVALS);
 const secrets = new Map<string, Webhook>();
-/** How often each delivery came. */
-const times = new Map<string, number>();
-let mood: Mood = 'fair';
-let order = 0;
+/** How many requests came per delivery. */
+const requestCounts = new Map<string, number>();
+let mode: ReceiverMode = 'healthy';
+let received = 0;
 
-const BAD_WAYS = ['hang', 'reset', '500', '429', 'garbage', 'drip'] as const;
-type Answer = 'ok' | 'refuse' | (typeof BAD_WAYS)[number];
+const FAILURES = ['hang', 'reset', '500', '429', 'garbage', 'drip'] as const;
+type Answer = 'ok' | 'refuse' | (typeof FAILURES)[number];
 
 for (const name of CHAOS_RECEIVERS.split(',')) await open(name);
 process.send!({ open: true });
-process.on('message', (told: Receiving) => {
-  if (told.secret) secrets.set(told.listener, new Webhook(told.secret));
-  if (told.mood) mood = told.mood;
-  if (told.end) written.end(() => process.exit(0));
+process.on('message', ({ listener, secret, ...command }: ReceiverCommand) => {
+  if (secret) secrets.set(listener, new Webhook(secret));
+  if (command.mode) mode = command.mode;
+  if (command.end) record.end(() => process.exit(0));
 });
 process.once('disconnect', () => process.exit(1));
 
 async function open(name: string): Promise<void> {
   const [listener, port] = name.split('=') as [string, string];
   const server = createServer((request, response) => {
-    const at = ++order;
+    const at = ++received;
     const chunks: Buffer[] = [];
     request.on('data', (chunk) => chunks.push(chunk));
     request.on('error', () => undefined);
@@ -50,9 +60,9 @@ function receive(
   response: ServerResponse,
 ): void {
   const delivery = String(headers['webhook-id']);
-  const time = (times.get(delivery) ?? 0) + 1;
-  times.set(delivery, time);
-  const answer = answerTo(listener, delivery, time, bytes);
+  const count = (requestCounts.get(delivery) ?? 0) + 1;
+  requestCounts.set(delivery, count);
+  const answer = answerTo(listener, delivery, count, bytes);
   const body = bytes.toString('utf8');
   const arrival: Arrival = {
     listener,
@@ -64,7 +74,7 @@ function receive(
     ce: cloudEventOf(headers),
     answer,
   };
-  written.write(`${JSON.stringify(arrival)}\n`);
+  record.write(`${JSON.stringify(arrival)}\n`);
   respond(answer, response);
 }
 
@@ -91,17 +101,17 @@ function signed(listener: string, headers: IncomingMessage['headers'], body: str
   }
 }
 
-/** By chance, but the same for the same seed, delivery and time it comes. */
-function answerTo(listener: string, delivery: string, time: number, bytes: Buffer): Answer {
-  if (listener === 'strict') return isDisliked(bytes.toString()) ? 'refuse' : 'ok';
-  if (listener !== 'moody' || mood === 'fair') return 'ok';
-  const hash = createHash('md5').update(`${CHAOS_SEED}/${delivery}/${time}`).digest();
-  const share = mood === 'down' ? 1 : 0.35;
-  return hash[0]! / 256 < share ? BAD_WAYS[hash[1]! % BAD_WAYS.length]! : 'ok';
+/** Random, but the same for the same seed, delivery and number of the request. */
+function answerTo(listener: string, delivery: string, count: number, bytes: Buffer): Answer {
+  if (listener === 'strict') return isPoisoned(bytes.toString()) ? 'refuse' : 'ok';
+  if (listener !== 'flaky' || mode === 'healthy') return 'ok';
+  const hash = createHash('md5').update(`${CHAOS_SEED}/${delivery}/${count}`).digest();
+  const share = mode === 'down' ? 1 : 0.35;
+  return hash[0]! / 256 < share ? FAILURES[hash[1]! % FAILURES.length]! : 'ok';
 }
 
-/** A poisoned delivery: refused for good, and its key waits behind it. */
-function isDisliked(body: string): boolean {
+/** A delivery that is refused permanently; its key waits behind it. */
+function isPoisoned(body: string): boolean {
   return /"n": \d*77,/.test(body) && !body.includes('"key":"hot"');
 }
 
@@ -116,7 +126,7 @@ function respond(answer: Answer, response: ServerResponse): void {
   else if (answer === 'drip') drip(response);
 }
 
-/** A status line of a failure, then its body byte by byte, for ever. */
+/** The status line of a failure, then an endless body, byte by byte. */
 function drip(response: ServerResponse): void {
   response.writeHead(500);
   const timer = setInterval(() => response.write('.'), 50);

@@ -6,21 +6,21 @@ import { READ_MODELS } from '../src/read-models/read-models.module.ts';
 import { chain } from './chain.ts';
 
 /*
- * The service as it is built, started by its own main, with three differences: its read model is the chain, OUTBOX_LEASE may
- * be so short that a run can wait for its end, and its methods stop at points when they are told to. The guards named in
- * CHAOS_WITHOUT are taken away.
+ * The built service, started by its own main, with three differences: its read model is the chain, OUTBOX_LEASE may be so
+ * short that a run can wait for it to expire, and its methods send a signal at points on command. The guards named in
+ * CHAOS_WITHOUT are removed.
  */
 const { CHAOS_WITHOUT = '', CHAOS_PREVIOUS } = process.env;
 (READ_MODELS as ReadModel[]).splice(0, READ_MODELS.length, chain);
 Object.assign(SETTINGS.OUTBOX_LEASE, duration({ min: '1s', max: '10m', default: '60s', about: '' }));
-// Another version may have other methods.
+// The previous version may have other methods.
 if (!CHAOS_PREVIOUS) {
-  const { placePoints } = await import('./points.ts');
-  placePoints();
+  const { installPoints } = await import('./points.ts');
+  installPoints();
 }
 if (CHAOS_WITHOUT) {
-  const { plant } = await import('./plants.ts');
-  plant(CHAOS_WITHOUT.split(','));
+  const { plantBugs } = await import('./bugs.ts');
+  plantBugs(CHAOS_WITHOUT.split(','));
 }
 process.once('disconnect', () => process.exit(1));
 await import('../src/main.ts');

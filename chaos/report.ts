@@ -4,7 +4,7 @@ import { CHECKS, type Violation } from './violation.ts';
 
 export function faultTable(
   faults: readonly Fault[],
-  struck: Record<string, number>,
+  injections: Record<string, number>,
   skipped: Record<string, string>,
 ): string {
   const rows = (Object.keys(FAULTS) as Fault[]).map((fault) => [
@@ -12,13 +12,13 @@ export function faultTable(
     skipped[fault]
       ? `skipped: ${skipped[fault]}`
       : !faults.includes(fault)
-        ? 'not asked for'
+        ? 'not selected'
         : FAULTS[fault].weight === 0
-          ? 'all the time'
-          : `${struck[fault] ?? 0} ×`,
-    FAULTS[fault].says,
+          ? 'whole run'
+          : `${injections[fault] ?? 0} ×`,
+    FAULTS[fault].description,
   ]);
-  return table(['fault', 'struck', 'what happens'], rows);
+  return table(['fault', 'injected', 'what happens'], rows);
 }
 
 export function checkTable(violations: readonly Violation[]): string {
@@ -36,7 +36,7 @@ export function countTable({ counts }: FaultRunResult): string {
   );
 }
 
-/** As Markdown, so that it can stand in the docs as it is. */
+/** As Markdown, to be pasted into the docs. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column]!.length)));
   const line = (row: readonly string[]) =>

@@ -1,49 +1,53 @@
 import { POINTS, type Point } from './point-names.ts';
 import { Random } from './random.ts';
 
-/** What can happen to a run. `weight`: how often, beside the others; 0: all the time, not at moments. */
+/** The faults of a run. `weight`: how often relative to the others; 0: active during the whole run instead of at single moments. */
 export const FAULTS = {
-  'kill-at-point': { weight: 6, says: 'kill -9 when a replica comes to a named point of the pipeline' },
-  kill: { weight: 2, says: 'kill -9 at any moment' },
-  term: { weight: 2, says: 'SIGTERM: it drains, another takes its place' },
-  'freeze-at-point': { weight: 4, says: 'SIGSTOP at a named point, past the lease' },
-  freeze: { weight: 2, says: 'SIGSTOP at any moment, up to two leases and a half' },
-  'postgres-fast': { weight: 1, says: 'PostgreSQL is restarted, fast' },
-  'postgres-immediate': { weight: 1, says: 'PostgreSQL is restarted, immediate: it recovers from its log' },
+  'kill-at-point': { weight: 6, description: 'kill -9 when a replica reaches a named point of the pipeline' },
+  kill: { weight: 2, description: 'kill -9 at any moment' },
+  term: { weight: 2, description: 'SIGTERM: the replica drains and is replaced' },
+  'freeze-at-point': { weight: 4, description: 'SIGSTOP at a named point, for longer than the lease' },
+  freeze: { weight: 2, description: 'SIGSTOP at any moment, for up to two and a half leases' },
+  'postgres-fast': { weight: 1, description: 'PostgreSQL is restarted, shutdown mode fast' },
+  'postgres-immediate': {
+    weight: 1,
+    description: 'PostgreSQL is restarted, shutdown mode immediate: it recovers from its WAL',
+  },
   failover: {
     weight: 0.5,
-    says: 'kill -9 of PostgreSQL; its standby, which commits wait for, takes over and gets one of its own',
+    description: 'kill -9 of PostgreSQL; its synchronous standby takes over and gets a standby of its own',
   },
-  backends: { weight: 2, says: 'half of the connections are ended by the server' },
+  backends: { weight: 2, description: 'the server terminates half of the connections' },
   'cut-at-commit': {
     weight: 4,
-    says: 'the wire is cut at a COMMIT: before it arrives, or before its answer does',
+    description: 'a connection is cut at a COMMIT: before it arrives, or before its response does',
   },
-  'black-hole': { weight: 1, says: 'the wire of one replica swallows everything for 6 s' },
-  outage: { weight: 1, says: 'the moody receiver fails always, for some seconds' },
-  'disk-full': { weight: 0.5, says: 'nothing can be written to the disk for 3 s' },
-  rolling: { weight: 0.5, says: 'replicas are replaced one by one by the version before, and back' },
+  'black-hole': { weight: 1, description: 'the network of one replica drops everything for 6 s' },
+  outage: { weight: 1, description: 'the flaky receiver always fails, for some seconds' },
+  'disk-full': { weight: 0.5, description: 'nothing can be written to the disk for 3 s' },
+  rolling: { weight: 0.5, description: 'replicas are replaced one by one by the previous version, and back' },
   receivers: {
     weight: 0,
-    says: 'one receiver hangs, resets, answers 500, 429, garbage or drips, every third time',
+    description: 'every third time one receiver hangs, resets, drips, or returns 500, 429 or garbage',
   },
   poison: {
     weight: 0,
-    says: 'messages that always fail, are refused, kill their process or cut its connection',
+    description: 'messages that always fail, are refused, kill their process or cut its connection',
   },
-  skew: { weight: 0, says: 'the clock of one replica is 90 s late and 2 % slow' },
+  skew: { weight: 0, description: 'the clock of one replica is 90 s behind and 2 % slow' },
 } as const;
 
 export type Fault = keyof typeof FAULTS;
 
-/** One blow, decided beforehand. */
-export interface Blow {
+/** One fault of a run, decided before the run starts. */
+export interface ScheduledFault {
   readonly atMs: number;
   readonly fault: Fault;
   /** Which replica. */
-  readonly place: number;
+  readonly slot: number;
   readonly point: Point;
   readonly forMs: number;
+  /** Of `cut-at-commit`: before the COMMIT arrives, not before its response does. */
   readonly before: boolean;
 }
 
@@ -52,33 +56,33 @@ export interface ScheduleOptions {
   readonly seconds: number;
   readonly replicas: number;
   readonly faults: readonly Fault[];
-  /** Between two blows, on average. */
+  /** Between two faults, on average. */
   readonly everyMs: number;
   readonly leaseMs: number;
 }
 
-/** The same for the same options. Each fault once first, in any order; then by chance. */
-export function schedule(options: ScheduleOptions): Blow[] {
+/** Deterministic: the same for the same options. First each fault once, in random order; then weighted random. */
+export function schedule(options: ScheduleOptions): ScheduledFault[] {
   const { seed, seconds, replicas, faults, everyMs, leaseMs } = options;
   const random = new Random(seed);
   const first = shuffled(
     faults.filter((fault) => FAULTS[fault].weight > 0),
     random,
   );
-  const blows: Blow[] = [];
+  const result: ScheduledFault[] = [];
   for (let atMs = everyMs; ; ) {
     atMs += random.between(0.2, 1.8) * everyMs;
-    const fault = first.pop() ?? chosen(faults, random);
-    const blow = {
+    const fault = first.pop() ?? weighted(faults, random);
+    const scheduled = {
       atMs: Math.round(atMs),
       fault,
-      place: random.below(replicas),
+      slot: random.below(replicas),
       point: random.one(POINTS),
       forMs: Math.round(random.between(0.5, 2.5) * leaseMs),
       before: random.chance(0.5),
     };
-    if (atMs > seconds * 1_000 || FAULTS[fault].weight === 0) return blows;
-    blows.push(blow);
+    if (atMs > seconds * 1_000 || FAULTS[fault].weight === 0) return result;
+    result.push(scheduled);
   }
 }
 
@@ -87,12 +91,12 @@ function shuffled<T>(items: readonly T[], random: Random): T[] {
   return items.map(() => left.splice(random.below(left.length), 1)[0]!);
 }
 
-function chosen(faults: readonly Fault[], random: Random): Fault {
+function weighted(faults: readonly Fault[], random: Random): Fault {
   const total = faults.reduce((sum, fault) => sum + FAULTS[fault].weight, 0);
-  let lot = random.next() * total;
+  let draw = random.next() * total;
   for (const fault of faults) {
-    lot -= FAULTS[fault].weight;
-    if (lot < 0) return fault;
+    draw -= FAULTS[fault].weight;
+    if (draw < 0) return fault;
   }
   return faults[0]!;
 }

@@ -1,6 +1,6 @@
 /*
- * Preloaded into one replica: its clock is wrong by CHAOS_SKEW_MS and runs CHAOS_DRIFT times as fast. Only what
- * JavaScript sees; timers and the operating system go on as they do.
+ * Preloaded into one replica: its clock is off by CHAOS_SKEW_MS and runs CHAOS_DRIFT times as fast. Only JavaScript sees
+ * that; timers and the operating system are not affected.
  */
 const { CHAOS_SKEW_MS = '0', CHAOS_DRIFT = '1' } = process.env;
 const skewMs = Number(CHAOS_SKEW_MS);

@@ -1,29 +1,29 @@
 import { describe, expect, it } from '@jest/globals';
 import { checkLogs } from '../../chaos/check-logs.ts';
-import { type Injected, type Logged, loggedIn, loggedOnStderr } from '../../chaos/logged.ts';
+import { type InjectedFault, type Logged, loggedIn, loggedOnStderr } from '../../chaos/logged.ts';
 import { FAULTS, type Fault } from '../../chaos/schedule.ts';
 
 describe('an error that a replica logs', () => {
   const AT = 1_000_000;
-  const line = (fields: object, place = 0): Logged =>
-    loggedIn(JSON.stringify({ level: 'error', event: 'loop.failed', loop: 'outbox', ...fields }), place, AT)!;
-  const failed = (error: object, place = 0) =>
-    line({ error: { name: 'error', message: 'm', ...error } }, place);
+  const line = (fields: object, slot = 0): Logged =>
+    loggedIn(JSON.stringify({ level: 'error', event: 'loop.failed', loop: 'outbox', ...fields }), slot, AT)!;
+  const failed = (error: object, slot = 0) =>
+    line({ error: { name: 'error', message: 'm', ...error } }, slot);
   const cut = { name: 'Error', message: 'Connection terminated unexpectedly' };
-  const struck = (fault: Fault, more: Partial<Injected> = {}): Injected => ({
+  const injectedFault = (fault: Fault, more: Partial<InjectedFault> = {}): InjectedFault => ({
     fault,
     fromMs: AT - 5_000,
     toMs: AT - 1_000,
-    place: undefined,
+    slot: undefined,
     ...more,
   });
-  const isViolation = (logged: Logged, ...injected: readonly Injected[]) =>
+  const isViolation = (logged: Logged, ...injected: readonly InjectedFault[]) =>
     checkLogs({ logged: [logged], injected }).length > 0;
-  const ALL = (Object.keys(FAULTS) as Fault[]).map((fault) => struck(fault));
+  const ALL = (Object.keys(FAULTS) as Fault[]).map((fault) => injectedFault(fault));
 
   it.each<[what: string, logged: Logged]>([
     ['a NaN as a LIMIT', failed({ code: '22P02', message: 'invalid input syntax for type bigint: "…"' })],
-    ['a statement that is wrong', failed({ code: '42601' })],
+    ['a wrong statement', failed({ code: '42601' })],
     ['a TypeError', failed({ name: 'TypeError', message: 'x is undefined' })],
     ['a share of no lanes', failed({ name: 'RangeError', message: 'a claim needs a positive whole number' })],
     ['an error without a reason', line({})],
@@ -31,7 +31,7 @@ describe('an error that a replica logs', () => {
       'a warning because of a wrong statement',
       line({ level: 'warn', event: 'outbox.claim-failed', error: { code: '22P02' } }),
     ],
-    ['what Node says on stderr', loggedOnStderr('TypeError: x is undefined', 0, AT)!],
+    ['an error of Node on stderr', loggedOnStderr('TypeError: x is undefined', 0, AT)!],
   ])('is a violation whatever was injected: %s', (_what, logged) => {
     expect(isViolation(logged, ...ALL)).toBe(true);
   });
@@ -57,24 +57,24 @@ describe('an error that a replica logs', () => {
         AT,
       )!,
     ],
-  ])('is explained by %s, while it lasts and a while after, and not without it', (fault, logged) => {
-    expect(isViolation(logged, struck(fault))).toBe(false);
+  ])('is explained by %s, during it and for a grace period after, and not without it', (fault, logged) => {
+    expect(isViolation(logged, injectedFault(fault))).toBe(false);
     expect(isViolation(logged)).toBe(true);
-    expect(isViolation(logged, struck('skew'))).toBe(true);
-    expect(isViolation(logged, struck(fault, { fromMs: AT + 1 }))).toBe(true);
-    expect(isViolation(logged, struck(fault, { fromMs: 0, toMs: 1 }))).toBe(true);
+    expect(isViolation(logged, injectedFault('skew'))).toBe(true);
+    expect(isViolation(logged, injectedFault(fault, { fromMs: AT + 1 }))).toBe(true);
+    expect(isViolation(logged, injectedFault(fault, { fromMs: 0, toMs: 1 }))).toBe(true);
   });
 
-  it('is explained by a cut wire on the replica that has it, and on no other', () => {
-    const there = struck('cut-at-commit', { place: 1 });
+  it('is explained by a cut connection on the replica it was injected on, and on no other', () => {
+    const there = injectedFault('cut-at-commit', { slot: 1 });
     expect([isViolation(failed(cut, 1), there), isViolation(failed(cut, 0), there)]).toEqual([false, true]);
   });
 
   it('of the outbox is not explained by a message that cuts the connection of the inbox', () => {
-    expect(isViolation(failed(cut), struck('poison'))).toBe(true);
+    expect(isViolation(failed(cut), injectedFault('poison'))).toBe(true);
   });
 
-  it('is not a warning without an error, nor a banner, nor the stack of what was said before', () => {
+  it('is not a warning without an error, nor a banner, nor the stack of the line before', () => {
     const warning = JSON.stringify({ level: 'warn', event: 'outbox.lease-lost', lanes: [1] });
     expect([loggedIn(warning, 0, AT), loggedIn('Sluice is serving', 0, AT)]).toEqual([undefined, undefined]);
     expect(loggedOnStderr('    at somewhere', 0, AT)).toBeUndefined();

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { check } from '../../chaos/check.ts';
 import type { Arrival, DeliveryRow, History, MessageRow, Posted } from '../../chaos/history.ts';
 import { loggedIn } from '../../chaos/logged.ts';
-import { type Blow, type Fault, schedule } from '../../chaos/schedule.ts';
+import { type Fault, type ScheduledFault, schedule } from '../../chaos/schedule.ts';
 import type { Check } from '../../chaos/violation.ts';
 
 const md5 = (text: string) => createHash('md5').update(text).digest('hex');
@@ -47,7 +47,7 @@ const GOOD: History = {
     { id: 'm2', times: 1 },
   ],
   chains: [{ key: 'k', n: 2, hash: md5(`${md5('m1')}m2`) }],
-  deeds: [],
+  attemptLog: [],
   deliveries: [delivery('d1', 1), delivery('d2', 2)],
   arrivals: [arrival(1, 'd1', 1), arrival(2, 'd2', 2)],
   leased: [],
@@ -66,55 +66,59 @@ const hold = { queue: 'inbox', key: 'k', lane: 1, reason: 'dead-letter', endless
 const failed = (what: string, attempt: number, atMs: number) => ({ id: 'm1', what, attempt, atMs });
 
 const PLANTED: readonly [Check, string, Partial<History>][] = [
-  ['nothing accepted is lost', 'a message that is gone', { posted: [...GOOD.posted, posted('m4')] }],
+  [
+    'nothing accepted is lost',
+    'an accepted message that is missing',
+    { posted: [...GOOD.posted, posted('m4')] },
+  ],
   [
     'nothing refused is applied',
-    'a refused one that is there',
+    'a refused message that is stored',
     { messages: [...GOOD.messages, message(3, 'm3')] },
   ],
   [
     'nothing refused is applied',
-    'one that nobody posted',
+    'a message that was never posted',
     { messages: [...GOOD.messages, message(3, 'm9')] },
   ],
-  ['the effect is there once', 'a second effect', { effects: [{ id: 'm1', times: 2 }, GOOD.effects[1]!] }],
-  ['the effect is there once', 'no effect', { effects: [GOOD.effects[0]!] }],
-  ['the effect is there once', 'a second row', { messages: [...GOOD.messages, message(3, 'm2')] }],
+  ['applied exactly once', 'a second effect', { effects: [{ id: 'm1', times: 2 }, GOOD.effects[1]!] }],
+  ['applied exactly once', 'no effect', { effects: [GOOD.effects[0]!] }],
+  ['applied exactly once', 'a second row', { messages: [...GOOD.messages, message(3, 'm2')] }],
   [
-    'the read model is the fold',
+    'the read model is the fold of its messages',
     'another order',
     { chains: [{ key: 'k', n: 2, hash: md5(`${md5('m2')}m1`) }] },
   ],
   [
-    'the read model is the fold',
-    'a chain too many',
+    'the read model is the fold of its messages',
+    'an extra chain',
     { chains: [...GOOD.chains, { key: 'x', n: 1, hash: '' }] },
   ],
   ['order as posted', 'positions the other way round', { posted: [posted('m2'), posted('m1')] }],
   [
-    'dead letters: only the guilty, nothing passes them',
-    'one that passes',
+    'only failing messages become dead letters, none is overtaken',
+    'a message that overtakes a dead letter',
     { messages: [message(1, 'm1', { status: 'dead', payload: { refuses: true } }), message(2, 'm2')] },
   ],
   [
-    'dead letters: only the guilty, nothing passes them',
-    'an innocent one',
+    'only failing messages become dead letters, none is overtaken',
+    'a dead letter that should not fail',
     { messages: [message(1, 'm1'), { ...dead, payload: {} }] },
   ],
   [
-    'superseded by a later one of its slot',
-    'a plain one superseded',
+    'superseded only by a later message of its slot',
+    'a superseded message without a slot',
     { messages: [message(1, 'm1', { status: 'superseded', superseded_by: 2 }), message(2, 'm2')] },
   ],
   [
-    'sent with the effect',
-    'one that sent nothing',
+    'what a message sends commits with its effect',
+    'a message that sent nothing',
     { messages: [message(1, 'm1', { payload: { sendsTo: 'x' } }), message(2, 'm2')] },
   ],
   [
-    'a retry waits its time',
+    'no retry before its time',
     'a second attempt too soon',
-    { deeds: [failed('try', 1, 0), failed('fail', 1, 1), failed('try', 2, 50)] },
+    { attemptLog: [failed('try', 1, 0), failed('fail', 1, 1), failed('try', 2, 50)] },
   ],
   [
     'inbox attempts within the maximum',
@@ -122,37 +126,45 @@ const PLANTED: readonly [Check, string, Partial<History>][] = [
     { messages: [message(1, 'm1', { attempt: 4 }), message(2, 'm2')] },
   ],
   [
-    'every listener got everything, or it is a dead letter',
+    'every listener got every delivery, or it is a dead letter',
     'a delivery that was not written',
     { deliveries: [GOOD.deliveries[0]!] },
   ],
   [
-    'every listener got everything, or it is a dead letter',
-    'finished and never taken',
+    'every listener got every delivery, or it is a dead letter',
+    'a finished delivery that was never accepted',
     { arrivals: [GOOD.arrivals[0]!] },
   ],
   [
-    'every listener got everything, or it is a dead letter',
-    'dead and never turned down',
+    'every listener got every delivery, or it is a dead letter',
+    'a dead delivery that was never rejected',
     { deliveries: [GOOD.deliveries[0]!, delivery('d2', 2, { status: 'dead', error: 'no' })] },
   ],
   [
-    'told only what took effect',
+    'only finished messages are delivered',
     'a second delivery',
     { deliveries: [...GOOD.deliveries, delivery('d3', 2)] },
   ],
-  ['told only what took effect', 'a stranger', { arrivals: [...GOOD.arrivals, arrival(3, 'd9', 3)] }],
+  [
+    'only finished messages are delivered',
+    'a request without a delivery',
+    { arrivals: [...GOOD.arrivals, arrival(3, 'd9', 3)] },
+  ],
   [
     'order per key at the receiver',
-    'the second first',
+    'the second delivery first',
     { arrivals: [arrival(1, 'd2', 2), arrival(2, 'd1', 1)] },
   ],
   [
     'order per key at the receiver',
-    'the second before the first was taken',
+    'the second delivery before the first was accepted',
     { arrivals: [arrival(1, 'd1', 1, { answer: '500' }), arrival(2, 'd2', 2), arrival(3, 'd1', 1)] },
   ],
-  ['signatures', 'a wrong one', { arrivals: [arrival(1, 'd1', 1, { signed: 'no' }), GOOD.arrivals[1]!] }],
+  [
+    'signatures',
+    'a wrong signature',
+    { arrivals: [arrival(1, 'd1', 1, { signed: 'no' }), GOOD.arrivals[1]!] },
+  ],
   [
     'bytes as posted',
     'another payload stored',
@@ -160,19 +172,19 @@ const PLANTED: readonly [Check, string, Partial<History>][] = [
   ],
   ['bytes as posted', 'another body', { arrivals: [arrival(1, 'd1', 2), GOOD.arrivals[1]!] }],
   [
-    'every repeat has a reason',
-    'a repeat without one',
+    'every repeat has a recorded reason',
+    'a repeat without an attempt',
     { arrivals: [...GOOD.arrivals, arrival(3, 'd1', 1), arrival(4, 'd1', 1)] },
   ],
   [
     'delivery attempts within the maximum',
-    'a fourth of three',
+    'a fourth attempt of three',
     { deliveries: [delivery('d1', 1, { attempt: 4 }), GOOD.deliveries[1]!] },
   ],
-  ['no lease left', 'a leased lane', { leased: [{ queue: 'inbox', lane: 3 }] }],
+  ['no lease left over', 'a leased lane', { leased: [{ queue: 'inbox', lane: 3 }] }],
   [
     'nothing stuck',
-    'a pending one',
+    'a pending message',
     { messages: [message(1, 'm1'), message(2, 'm2', { status: 'pending' })] },
   ],
   [
@@ -180,15 +192,15 @@ const PLANTED: readonly [Check, string, Partial<History>][] = [
     'a loop that failed',
     { logged: [loggedIn('{"level":"error","event":"loop.failed","error":{"code":"22P02"}}', 0, 1)!] },
   ],
-  ['nothing stuck', 'held without a dead letter', { holds: [{ ...hold, reason: 'operator' }] }],
+  ['nothing stuck', 'a hold without a dead letter', { holds: [{ ...hold, reason: 'operator' }] }],
 ];
 
 describe('the checker of the fault runs', () => {
-  it('has nothing to say against a good history', () => {
+  it('finds no violation in a good history', () => {
     expect(check(GOOD)).toEqual([]);
   });
 
-  it('accepts what waits behind a dead letter', () => {
+  it('accepts messages that wait behind a dead letter', () => {
     const held = message(3, 'm4', { status: 'held' });
     const history = {
       ...GOOD,
@@ -204,17 +216,17 @@ describe('the checker of the fault runs', () => {
     expect(check({ ...history, holds: [] })).not.toEqual([]);
   });
 
-  it.each(PLANTED)('"%s" sees %s', (name, _fault, change) => {
+  it.each(PLANTED)('"%s" detects %s', (name, _fault, change) => {
     expect(check({ ...GOOD, ...change }).map((one) => one.check)).toContain(name);
   });
 });
 
 describe('the schedule of a fault run', () => {
   const faults: Fault[] = ['kill', 'freeze-at-point', 'postgres-fast', 'poison'];
-  const of = (seed: number): Blow[] =>
+  const of = (seed: number): ScheduledFault[] =>
     schedule({ seed, seconds: 60, replicas: 3, faults, everyMs: 1_000, leaseMs: 2_000 });
 
-  it('is the same for the same seed, and another for another', () => {
+  it('is the same for the same seed, and differs for another', () => {
     expect(of(5)).toEqual(of(5));
     expect(of(5)).not.toEqual(of(6));
     expect(new Set(of(5).map(({ fault }) => fault))).toEqual(new Set(faults.slice(0, 3)));
@@ -222,7 +234,7 @@ describe('the schedule of a fault run', () => {
 });
 
 describe('the guards', () => {
-  it('are all in place in the service, and no setting takes one away', async () => {
+  it('are all active in the service, and no setting disables one', async () => {
     const { GUARDS } = await import('../../src/lanes/guards.ts');
     const { SETTINGS } = await import('../../src/config/settings.schema.ts');
     expect(Object.values(GUARDS)).toEqual(Object.values(GUARDS).map(() => true));

@@ -12,28 +12,28 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const FAULTS =
   'kill,kill-at-point,freeze-at-point,freeze,cut-at-commit,backends,postgres-immediate,receivers,poison,skew';
 
-/** `npm run chaos` does the same for longer, with more. */
+/** `npm run chaos` runs longer, with more replicas and faults. */
 async function chaos(...args: string[]) {
   const file = join(folder, 'result.json');
   const child = spawn(process.execPath, ['chaos/run.mjs', '--json', file, ...args], { cwd: ROOT });
-  let told = '';
+  let output = '';
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
-      told += text;
+      output += text;
     });
   const [code] = await once(child, 'close');
-  return { code, told, result: JSON.parse(readFileSync(file, 'utf8')) };
+  return { code, output, result: JSON.parse(readFileSync(file, 'utf8')) };
 }
 
-describe('two replicas under fire', () => {
-  it('keep every promise: nothing lost, nothing twice, in order, signed, and nothing left behind', async () => {
-    const { code, told, result } = await chaos(
+describe('two replicas under injected faults', () => {
+  it('keep every promise: nothing lost, nothing applied twice, in order, signed, and nothing left over', async () => {
+    const { code, output, result } = await chaos(
       ...['--seed', '1', '--seconds', '8', '--replicas', '2', '--every', '0.8', '--faults', FAULTS],
     );
-    expect([result.violations, code, told]).toEqual([[], 0, told]);
+    expect([result.violations, code, output]).toEqual([[], 0, output]);
     expect(result.counts.finished).toBeGreaterThan(20);
     expect(result.counts.killed).toBeGreaterThan(0);
-    expect((result.struck.freeze ?? 0) + (result.struck['freeze-at-point'] ?? 0)).toBeGreaterThan(0);
+    expect((result.injections.freeze ?? 0) + (result.injections['freeze-at-point'] ?? 0)).toBeGreaterThan(0);
   }, 180_000);
 });
 
@@ -44,14 +44,14 @@ interface Planted {
 }
 
 describe('the checker', () => {
-  it('notices when the fence, the finish count check or the second snapshot is gone, and nothing with them', async () => {
+  it('notices when the fence, the finish count check or the second snapshot is removed, and finds no violation with them', async () => {
     const guards = ['fence', 'finish-check', 'second-snapshot'];
-    // What is played takes its time; on a machine that stands still meanwhile it may not come to it.
+    // The scenarios depend on timing; on a machine that stalls meanwhile the race may not happen.
     let unnoticed = guards;
-    for (let tries = 0; tries < 2 && unnoticed.length > 0; tries++) {
-      const { told, result } = await chaos('--planted', unnoticed.join());
+    for (let attempt = 0; attempt < 2 && unnoticed.length > 0; attempt++) {
+      const { output, result } = await chaos('--planted', unnoticed.join());
       const planted: Planted[] = result.planted;
-      expect([planted.flatMap(({ control }) => control), told]).toEqual([[], told]);
+      expect([planted.flatMap(({ control }) => control), output]).toEqual([[], output]);
       unnoticed = planted.filter(({ noticed }) => !noticed).map(({ name }) => name);
     }
     expect(unnoticed).toEqual([]);

@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { isDatabaseAway } from '../src/database/faults.ts';
 
-/** A way to the database beside everything that is struck; while it is away it waits. */
-export class Beside {
+/** A connection that no fault is injected on. Its queries wait while the database is unavailable. */
+export class ObserverDatabase {
   private readonly pool: pg.Pool;
 
   constructor(url: string) {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Beside } from './database.ts';
 import type { Fleet } from './fleet.ts';
+import type { ObserverDatabase } from './observer-database.ts';
 import { type Violation, violation } from './violation.ts';
 
 const HELD_WITHOUT_HOLD = ['inbox', 'outbox']
@@ -11,7 +11,7 @@ const HELD_WITHOUT_HOLD = ['inbox', 'outbox']
   )
   .join(' UNION ALL ');
 
-const MARKED_IN_FREE_LANE = ['inbox', 'outbox']
+const PROCESSING_IN_FREE_LANE = ['inbox', 'outbox']
   .map(
     (table) => `
       SELECT row.id::text, lane.lane, lane.crashes,
@@ -21,36 +21,36 @@ const MARKED_IN_FREE_LANE = ['inbox', 'outbox']
   )
   .join(' UNION ALL ');
 
-interface Marked {
+interface StaleRow {
   readonly id: string;
   readonly lane: number;
   readonly crashes: number;
-  /** Since its lease ended; null: it was released. */
+  /** Since its lease expired; null: it was released. */
   readonly seconds: number | null;
 }
 
-/** Looks all the time for what may never be, or not for long while somebody could change it. */
-export class Watch {
+/** Polls the tables during the run for states that must never exist, or not for long while a replica works that could end them. */
+export class InvariantWatch {
   private readonly found = new Map<string, Violation>();
-  private readonly markedMs = new Map<string, number>();
+  private readonly staleMs = new Map<string, number>();
   private over = false;
-  maxMarkMs = 0;
+  maxStaleMs = 0;
 
   constructor(
-    private readonly database: Beside,
+    private readonly database: ObserverDatabase,
     private readonly fleet: Fleet,
-    private readonly maxMarkedMs: number,
+    private readonly staleLimitMs: number,
   ) {}
 
   async run(): Promise<void> {
-    let lookedAt = Date.now();
+    let polledAt = Date.now();
     while (!this.over) {
       for (const { id } of await this.database.query<{ id: string }>(HELD_WITHOUT_HOLD))
         this.note(id, violation('never held without a hold', `${id} was held without a hold`));
-      const marked = await this.database.query<Marked>(MARKED_IN_FREE_LANE);
+      const stale = await this.database.query<StaleRow>(PROCESSING_IN_FREE_LANE);
       const now = Date.now();
-      this.count(marked, now - lookedAt);
-      lookedAt = now;
+      this.count(stale, now - polledAt);
+      polledAt = now;
       await pause(200);
     }
   }
@@ -60,19 +60,19 @@ export class Watch {
     return [...this.found.values()];
   }
 
-  private count(marked: readonly Marked[], sinceMs: number): void {
-    const still = new Set(marked.map(({ id }) => id));
-    for (const id of this.markedMs.keys()) if (!still.has(id)) this.markedMs.delete(id);
-    for (const { id, lane, crashes, seconds } of marked) {
-      const ms = (this.markedMs.get(id) ?? 0) + (this.fleet.able ? Math.min(sinceMs, 1_000) : 0);
-      this.markedMs.set(id, ms);
-      this.maxMarkMs = Math.max(this.maxMarkMs, ms);
-      if (ms > this.maxMarkedMs)
+  private count(stale: readonly StaleRow[], sinceMs: number): void {
+    const still = new Set(stale.map(({ id }) => id));
+    for (const id of this.staleMs.keys()) if (!still.has(id)) this.staleMs.delete(id);
+    for (const { id, lane, crashes, seconds } of stale) {
+      const ms = (this.staleMs.get(id) ?? 0) + (this.fleet.anyWorking ? Math.min(sinceMs, 1_000) : 0);
+      this.staleMs.set(id, ms);
+      this.maxStaleMs = Math.max(this.maxStaleMs, ms);
+      if (ms > this.staleLimitMs)
         this.note(
           id,
           violation(
-            'never marked in a free lane for long',
-            `${id} is processing in lane ${lane}, free for ${seconds ?? 'all the'} s, after ${crashes} crashes in a row`,
+            'never processing in a free lane for long',
+            `${id} is processing in lane ${lane}, free for ${seconds ?? '?'} s, after ${crashes} crashes in a row`,
           ),
         );
     }

@@ -11,23 +11,23 @@ import type { WebhookRequest } from '../src/webhooks/webhook-request.ts';
 import { WebhookSender } from '../src/webhooks/webhook-sender.ts';
 import { inOneSnapshot, statementsOf } from '../test/support/lanes.ts';
 
-/** Guards that a replica of a fault run can be made to do without; no setting of the service does this. */
-const PLANTS = {
+/** Planted bugs: each removes a guard from a replica of a fault run. No setting of the service can do this. */
+const BUGS = {
   fence: () => {
     GUARDS.fence = false;
   },
   finishCheck: () => {
     GUARDS.settledCount = false;
   },
-  /** Lease and claim as one statement. */
-  secondSnapshot: () => onTheInbox(inOneSnapshot),
-  /** Not a guard: a door before the lanes, for whoever must come too late. An advisory lock closes it. */
-  door: () =>
-    onTheInbox((queue) => {
+  /** Lease and claim in one statement, with one snapshot. */
+  secondSnapshot: () => alterInboxQueue(inOneSnapshot),
+  /** Not a guard: delays every lease while an advisory lock is held, for a scenario that needs a late claim. */
+  leaseGate: () =>
+    alterInboxQueue((queue) => {
       for (const lease of ['lease', 'leaseHinted'] as const)
-        alter(queue, lease, /FROM lane\s+CROSS JOIN LATERAL/, DOOR);
+        alter(queue, lease, /FROM lane\s+CROSS JOIN LATERAL/, LEASE_GATE);
     }),
-  /** Answers first, stores then. */
+  /** Responds before it stores. */
   commitBeforeAnswer: () => {
     const stored = MessageAcceptor.prototype.acceptSingles;
     MessageAcceptor.prototype.acceptSingles = async function (messages) {
@@ -35,25 +35,26 @@ const PLANTS = {
       return messages.map(({ id }) => ({ kind: 'accepted', id, status: 'pending' }));
     };
   },
-  /** Done to the database instead: there is nothing to take away here. */
+  /** The scenario drops the unique index instead: there is nothing to remove in the replica. */
   dedupe: () => undefined,
-  /** A key takes any lane. */
+  /** A message gets a random lane instead of the one of its key. */
   order: () => {
     const insert = IngestStore.prototype.insert;
     IngestStore.prototype.insert = function (messages, on) {
-      return insert.call(this, messages.map(inAnyLane), on);
+      return insert.call(this, messages.map(withRandomLane), on);
     };
   },
-  /** A claim does not look whether a key is held. */
-  hold: () => onTheInbox((queue) => alter(queue, 'claim', 'hold.key IS NOT NULL AS held', 'false AS held')),
-  /** Not a guard: every look at a run size finds another one, as happens now and then while runs end. */
-  restlessSizes: () => {
-    let looks = 0;
-    RunSizes.prototype.first = () => 2 + (looks++ % 7);
+  /** A claim does not check whether a key is held. */
+  hold: () =>
+    alterInboxQueue((queue) => alter(queue, 'claim', 'hold.key IS NOT NULL AS held', 'false AS held')),
+  /** Not a guard: every read of a run size returns another value, as happens occasionally while runs end. */
+  changingRunSizes: () => {
+    let reads = 0;
+    RunSizes.prototype.first = () => 2 + (reads++ % 7);
   },
   /** The size of a claim is computed again after each lease that was awaited. */
   claimSize: () => {
-    const prototype = OutboxProcessor.prototype as unknown as Taking;
+    const prototype = OutboxProcessor.prototype as unknown as OutboxInternals;
     prototype.take = async function (candidates, quick) {
       const lanes = candidates.filter((lane) => this.isWanted(lane));
       for (const maxRows of new Set(lanes.map((lane) => this.maxRowsOf(lane)))) {
@@ -65,25 +66,29 @@ const PLANTS = {
   signature: () => {
     const send = WebhookSender.prototype.send;
     WebhookSender.prototype.send = function (request, options) {
-      return send.call(this, { ...request, headers: request.headers.map(otherSignature(request)) }, options);
+      return send.call(
+        this,
+        { ...request, headers: request.headers.map(withWrongSignature(request)) },
+        options,
+      );
     };
   },
 } as const;
 
-export type Plant = keyof typeof PLANTS;
+export type Bug = keyof typeof BUGS;
 
-export function plant(names: readonly string[]): void {
+export function plantBugs(names: readonly string[]): void {
   for (const name of names) {
-    if (!(name in PLANTS)) throw new Error(`there is no plant "${name}"`);
-    PLANTS[name as Plant]();
+    if (!(name in BUGS)) throw new Error(`there is no bug "${name}"`);
+    BUGS[name as Bug]();
   }
 }
 
-export const DOOR_NUMBER = 7;
-const DOOR = `FROM (SELECT pg_advisory_xact_lock_shared(${DOOR_NUMBER})) AS door, lane CROSS JOIN LATERAL`;
+export const LEASE_GATE_LOCK = 7;
+const LEASE_GATE = `FROM (SELECT pg_advisory_xact_lock_shared(${LEASE_GATE_LOCK})) AS gate, lane CROSS JOIN LATERAL`;
 
-/** What the outbox keeps to itself. */
-interface Taking {
+/** Private members of the outbox processor. */
+interface OutboxInternals {
   take(candidates: readonly number[], quick: boolean): Promise<void>;
   isWanted(lane: number): boolean;
   maxRowsOf(lane: number): number;
@@ -92,8 +97,8 @@ interface Taking {
 
 type Queue = LaneQueue<LaneRow>;
 
-/** To its queue, before the first lease: it is made by the service, later than this. */
-function onTheInbox(change: (queue: Queue) => void): void {
+/** Changes the inbox queue before its first lease: the service creates it later than this runs. */
+function alterInboxQueue(change: (queue: Queue) => void): void {
   const prototype = LaneQueue.prototype as unknown as Record<'lease' | 'leaseSuspect', Method>;
   const changed = new WeakSet<object>();
   for (const method of ['lease', 'leaseSuspect'] as const) {
@@ -120,11 +125,11 @@ function alter(
   sql[statement] = changed;
 }
 
-function inAnyLane(message: NewMessage): NewMessage {
+function withRandomLane(message: NewMessage): NewMessage {
   return { ...message, lane: Math.floor(Math.random() * 256) };
 }
 
-function otherSignature({ headers, body }: WebhookRequest) {
+function withWrongSignature({ headers, body }: WebhookRequest) {
   return (value: string, index: number) =>
     headers[index - 1] === 'webhook-signature'
       ? `v1,${createHmac('sha256', 'another').update(body).digest('base64')}`

@@ -7,25 +7,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startTcpProxy, type TcpProxy } from '../test/support/tcp-proxy.ts';
-import { Beside } from './database.ts';
 import { Fleet, type Version } from './fleet.ts';
 import {
   type DeliveryRow,
   type History,
   type Posted,
+  type RunTerms,
   readArrivals,
   readTables,
-  type Terms,
 } from './history.ts';
-import type { Injected } from './logged.ts';
+import type { InjectedFault } from './logged.ts';
+import { ObserverDatabase } from './observer-database.ts';
 import type { Postgres } from './postgres.ts';
-import type { Mood, Receiving } from './receiving.ts';
+import type { ReceiverCommand, ReceiverMode } from './receivers.ts';
 import type { Fault } from './schedule.ts';
 
 export const LEASE_MS = 2_000;
 const RETRIES = ['50ms', '100ms', '100ms', '200ms', '200ms'];
 const DELIVERY_RETRIES = ['200ms', '200ms', '500ms', '500ms', '1s', '1s', '2s', '2s'];
-const STORY_TRIES = 150;
+const READ_ATTEMPTS = 150;
 const TYPES = ['plain', 'edit', 'slow', 'sent'];
 
 const SETTINGS = {
@@ -50,40 +50,40 @@ const SETTINGS = {
   DRAIN_TIMEOUT: '15s',
 };
 
-/** Who is told: each in another way. */
+/** Each listener has another combination of order, format and failure policy. */
 const LISTENERS = [
   { name: 'steady', ordered: true, format: 'standard' },
-  { name: 'moody', ordered: true, format: 'standard', retrySchedule: DELIVERY_RETRIES },
-  { name: 'loose', ordered: false, format: 'cloudevents' },
+  { name: 'flaky', ordered: true, format: 'standard', retrySchedule: DELIVERY_RETRIES },
+  { name: 'unordered', ordered: false, format: 'cloudevents' },
   { name: 'strict', ordered: true, format: 'standard', terminalStatuses: [400], onDead: 'hold' },
 ] as const;
 
-export interface GroundOptions {
+export interface TestBedOptions {
   readonly seed: number;
   readonly postgres: Postgres;
   readonly version: Version;
   readonly replicas: number;
-  /** The last replica's clock is wrong. */
+  /** The clock of the last replica is off. */
   readonly skew: boolean;
   readonly without: readonly string[];
   readonly settings?: Record<string, string>;
 }
 
-/** Everything a run needs but the fire: a database, wires to it, replicas, listeners with their receivers. */
-export class Ground {
-  readonly terms: Terms;
-  /** From the promotion of a standby to the first message that was stored after it. */
+/** Everything a run needs except the faults: a database, proxies to it, replicas, listeners and their receivers. */
+export class TestBed {
+  readonly terms: RunTerms;
+  /** For each failover: from the promotion of the standby to the first message stored after it. */
   readonly recoveriesMs: number[] = [];
-  /** What was done to the replicas. */
-  readonly injected: Injected[] = [];
+  /** The faults injected so far. */
+  readonly injected: InjectedFault[] = [];
   private readonly arrivalsFile: string;
 
   private constructor(
-    readonly options: GroundOptions,
-    readonly database: Beside,
-    private readonly besideWire: TcpProxy,
+    readonly options: TestBedOptions,
+    readonly database: ObserverDatabase,
+    private readonly observerProxy: TcpProxy,
     /** One for each replica. */
-    readonly wires: readonly TcpProxy[],
+    readonly proxies: readonly TcpProxy[],
     readonly fleet: Fleet,
     private readonly receivers: ChildProcess,
     private readonly folder: string,
@@ -102,61 +102,61 @@ export class Ground {
     };
   }
 
-  static async prepare(options: GroundOptions): Promise<Ground> {
+  static async prepare(options: TestBedOptions): Promise<TestBed> {
     const { postgres, version, replicas, without, seed } = options;
     const settings = { ...SETTINGS, ...options.settings };
     const url = await postgres.createDatabase(`run_${process.pid}_${Date.now()}`);
-    const wires = await Promise.all(
+    const proxies = await Promise.all(
       Array.from({ length: replicas }, () => startTcpProxy(url, { remember: false })),
     );
     const ports = await freePorts(replicas + LISTENERS.length);
-    const places = wires.map((wire, index) => ({
+    const slots = proxies.map((proxy, index) => ({
       index,
       url: `http://127.0.0.1:${ports[index]}`,
-      databaseUrl: wire.url,
+      databaseUrl: proxy.url,
       skewed: options.skew && index === replicas - 1,
       version,
     }));
-    const fleet = new Fleet(places, { settings, without });
+    const fleet = new Fleet(slots, { settings, without });
     const folder = mkdtempSync(join(tmpdir(), 'sluice-chaos-run-'));
     const receivers = await startReceivers(version, ports.slice(replicas), folder, seed);
     const retries = settings.INBOX_RETRY_SCHEDULE.split(',');
-    const beside = await startTcpProxy(url, { remember: false });
-    const ground = new Ground(
+    const observer = await startTcpProxy(url, { remember: false });
+    const bed = new TestBed(
       options,
-      new Beside(beside.url),
-      beside,
-      wires,
+      new ObserverDatabase(observer.url),
+      observer,
+      proxies,
       fleet,
       receivers,
       folder,
       retries,
     );
-    postgres.onMoved = (server) => ground.moveTo(Object.assign(new URL(url), { host: new URL(server).host }));
+    postgres.onMoved = (server) => bed.moveTo(Object.assign(new URL(url), { host: new URL(server).host }));
     try {
       await fleet.startFirst();
-      // Before the others: they know them from the start, and nothing is posted to one that does not.
+      // Before the other replicas start: they load the listeners at start, and no message is posted to a replica without them.
       for (const [index, listener] of LISTENERS.entries()) {
-        await ground.putListener(listener, ports[replicas + index]!);
+        await bed.putListener(listener, ports[replicas + index]!);
       }
       await fleet.startOthers();
     } catch (error) {
-      await ground.end();
+      await bed.end();
       throw error;
     }
-    return ground;
+    return bed;
   }
 
   get urls(): string[] {
-    return this.fleet.places.map(({ url }) => url);
+    return this.fleet.slots.map(({ url }) => url);
   }
 
-  setMood(mood: Mood): void {
-    this.tell({ listener: 'moody', mood });
+  setReceiverMode(mode: ReceiverMode): void {
+    this.command({ listener: 'flaky', mode });
   }
 
-  /** Until nothing is left that a replica could do; answers with what is, when it takes too long. */
-  async quiet(withinMs: number): Promise<number> {
+  /** Waits until a replica has nothing left to do; returns the number of open rows, leases and holds on a timeout. */
+  async waitUntilIdle(withinMs: number): Promise<number> {
     const deadline = Date.now() + withinMs;
     const open = (table: string) => `
       (SELECT count(*) FROM ${table} AS row WHERE settled_at IS NULL AND NOT (status = 'held' AND EXISTS (
@@ -173,26 +173,26 @@ export class Ground {
     }
   }
 
-  /** Everything that was written down; the stories of what came twice are asked for over HTTP, so before the drain. */
+  /** Everything that was recorded. The attempts of deliveries that came twice are read over HTTP, so before the drain. */
   async history(posted: readonly Posted[], operated: Iterable<string>): Promise<History> {
     const tables = await readTables(this.database);
-    const arrivals = await this.takeArrivals();
-    const came = new Map<string, number>();
-    for (const { delivery } of arrivals) came.set(delivery, (came.get(delivery) ?? 0) + 1);
+    const arrivals = await this.endReceivers();
+    const requests = new Map<string, number>();
+    for (const { delivery } of arrivals) requests.set(delivery, (requests.get(delivery) ?? 0) + 1);
     const ids = new Map(tables.messages.map(({ position, id }) => [position, id]));
-    const repeated = tables.deliveries.filter(({ id }) => (came.get(id) ?? 0) > 1);
-    const stories = await this.stories([...new Set(repeated.map(({ message }) => ids.get(message)!))]);
-    const deliveries = tables.deliveries.map((row) => ({ ...row, attempts: stories.get(row.id) ?? [] }));
+    const repeated = tables.deliveries.filter(({ id }) => (requests.get(id) ?? 0) > 1);
+    const attempts = await this.attemptsOf([...new Set(repeated.map(({ message }) => ids.get(message)!))]);
+    const deliveries = tables.deliveries.map((row) => ({ ...row, attempts: attempts.get(row.id) ?? [] }));
     const { injected, terms } = this;
     const { logged } = this.fleet;
     return { ...tables, deliveries, arrivals, posted, operated: [...operated], logged, injected, terms };
   }
 
-  /** Does it, and remembers when. */
-  async inject(fault: Fault, place: number | undefined, strike: () => Promise<void>): Promise<void> {
-    const one = { fault, place, fromMs: Date.now(), toMs: Number.POSITIVE_INFINITY };
+  /** Injects a fault and records when it began and ended. */
+  async inject(fault: Fault, slot: number | undefined, injector: () => Promise<void>): Promise<void> {
+    const one = { fault, slot, fromMs: Date.now(), toMs: Number.POSITIVE_INFINITY };
     this.injected.push(one);
-    await strike();
+    await injector();
     one.toMs = Date.now();
   }
 
@@ -200,54 +200,54 @@ export class Ground {
     await this.fleet.end();
     this.receivers.kill('SIGKILL');
     await this.database.close();
-    await Promise.all([this.besideWire, ...this.wires].map((wire) => wire.close()));
+    await Promise.all([this.observerProxy, ...this.proxies].map((proxy) => proxy.close()));
     rmSync(this.folder, { recursive: true, force: true });
   }
 
   private moveTo({ href }: URL): void {
-    for (const wire of [this.besideWire, ...this.wires]) wire.switchTo(href);
+    for (const proxy of [this.observerProxy, ...this.proxies]) proxy.switchTo(href);
   }
 
-  private async stories(messages: readonly string[]): Promise<Map<string, DeliveryRow['attempts']>> {
-    const stories = new Map<string, DeliveryRow['attempts']>();
-    const left = [...messages];
-    const ask = async () => {
-      for (let id = left.pop(); id !== undefined; id = left.pop()) {
-        const { deliveries } = await this.story(id);
-        for (const delivery of deliveries) stories.set(delivery.id, delivery.attempts);
+  private async attemptsOf(messages: readonly string[]): Promise<Map<string, DeliveryRow['attempts']>> {
+    const attempts = new Map<string, DeliveryRow['attempts']>();
+    const remaining = [...messages];
+    const read = async () => {
+      for (let id = remaining.pop(); id !== undefined; id = remaining.pop()) {
+        const { deliveries } = await this.readMessage(id);
+        for (const delivery of deliveries) attempts.set(delivery.id, delivery.attempts);
       }
     };
-    await Promise.all(Array.from({ length: 8 }, ask));
-    return stories;
+    await Promise.all(Array.from({ length: 8 }, read));
+    return attempts;
   }
 
-  /** From whichever replica answers: one may still be on its way up. */
-  private async story(id: string): Promise<{ deliveries: DeliveryRow[] }> {
-    for (let tries = 0; tries < STORY_TRIES; tries++) {
-      const url = this.urls[tries % this.urls.length]!;
-      const answer = await fetch(`${url}/v1/messages/${encodeURIComponent(id)}`).catch(() => undefined);
-      if (answer?.status === 200) return (await answer.json()) as { deliveries: DeliveryRow[] };
+  /** From any replica that responds: some may still be starting. */
+  private async readMessage(id: string): Promise<{ deliveries: DeliveryRow[] }> {
+    for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+      const url = this.urls[attempt % this.urls.length]!;
+      const response = await fetch(`${url}/v1/messages/${encodeURIComponent(id)}`).catch(() => undefined);
+      if (response?.status === 200) return (await response.json()) as { deliveries: DeliveryRow[] };
       await pause(200);
     }
-    throw new Error(`nobody tells the story of ${id}`);
+    throw new Error(`no replica returned message ${id}`);
   }
 
-  private async takeArrivals() {
+  private async endReceivers() {
     const ended = once(this.receivers, 'exit');
-    this.tell({ listener: '', end: true });
+    this.command({ listener: '', end: true });
     await ended;
     return readArrivals(this.arrivalsFile);
   }
 
-  private tell(what: Receiving): void {
-    this.receivers.send(what);
+  private command(command: ReceiverCommand): void {
+    this.receivers.send(command);
   }
 
   private async putListener(
     { name, ...definition }: (typeof LISTENERS)[number],
     port: number,
   ): Promise<void> {
-    const answer = await fetch(`${this.urls[0]}/v1/listeners/${name}`, {
+    const response = await fetch(`${this.urls[0]}/v1/listeners/${name}`, {
       method: 'PUT',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -259,9 +259,10 @@ export class Ground {
         lanes: 8,
       }),
     });
-    const { secret } = (await answer.json()) as { secret?: string };
-    if (answer.status !== 201 || !secret) throw new Error(`no listener ${name}: ${answer.status}`);
-    this.tell({ listener: name, secret });
+    const { secret } = (await response.json()) as { secret?: string };
+    if (response.status !== 201 || !secret)
+      throw new Error(`could not create listener ${name}: ${response.status}`);
+    this.command({ listener: name, secret });
   }
 }
 
