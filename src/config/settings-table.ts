@@ -1,7 +1,7 @@
 import type { Setting } from './setting.ts';
 import { SETTINGS } from './settings.schema.ts';
 
-/** The README's table of settings, generated so that it cannot lie. */
+/** The table of settings for the documentation, generated so that it is always correct. */
 export function settingsTable(): string {
   const rows = Object.entries<Setting<unknown>>(SETTINGS).map(
     ([name, { default: byDefault, allowed, about }]) =>

@@ -174,7 +174,7 @@ describe('MIGRATIONS=off', () => {
   it('refuses a schema that lacks something, says what and what to do, and changes nothing', async () => {
     const refused = prepareSchema(database.url, off, log);
     await expect(refused).rejects.toThrow(
-      new MigrationError(`the database lacks ${ALL.join(', ')}; run "npm run migrate" first`),
+      new MigrationError(`these migrations have not run: ${ALL.join(', ')}; run "npm run migrate" first`),
     );
     expect(await tables()).toEqual([]);
   });
