@@ -15,7 +15,7 @@ import type { Log } from './telemetry/logger.ts';
 import { TelemetryModule } from './telemetry/telemetry.module.ts';
 import { UpkeepModule } from './upkeep/upkeep.module.ts';
 
-/** The map: foundations first, then the modules in the order a message meets them. */
+/** All modules: foundations first, then the features in the order in which a message passes through them. */
 @Module({})
 export class AppModule {
   static with(

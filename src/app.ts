@@ -18,13 +18,13 @@ import { Readiness } from './upkeep/health/readiness.ts';
 export interface App {
   readonly nest: NestFastifyApplication;
   readonly routes: readonly Route[];
-  /** Starts to listen; answers with the URL. */
+  /** Starts to listen; returns the URL. */
   listen(): Promise<string>;
-  /** Answers for DRAIN_GRACE as not ready, then drains, then closes. */
+  /** Reports itself as not ready for DRAIN_GRACE, then drains, then closes. */
   close(): Promise<void>;
 }
 
-/** One replica on a migrated database: everything but the database server and the signals. */
+/** One replica on a migrated database: everything except the database server and the handling of signals. */
 export async function createApp(
   databaseUrl: string,
   settings: Settings,
@@ -53,7 +53,7 @@ export async function createApp(
     nest,
     routes: server.routes.routes,
     async listen() {
-      // Asked for that name, Fastify makes a second server for the other address, without any of our guards.
+      // For `localhost` Fastify creates a second server for the other IP version, without the guards of `Server`.
       await nest.listen(settings.port, settings.host === 'localhost' ? '127.0.0.1' : settings.host!);
       readiness.status = 'ready';
       return nest.getUrl();

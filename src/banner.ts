@@ -1,7 +1,7 @@
 import type { Settings } from './config/settings.ts';
 import type { Service } from './service.ts';
 
-/** What a person sees when the service is up. */
+/** The text printed when the service has started. */
 export function banner(settings: Settings, service: Service): string {
   const open = settings.apiKeys.length === 0;
   const key = open ? '' : ` -H 'authorization: Bearer <api key>'`;
@@ -9,7 +9,7 @@ export function banner(settings: Settings, service: Service): string {
   Sluice is serving   ${service.url}
   documentation       ${service.url}/docs
   database            ${service.database}
-  access              ${open ? 'OPEN: no api key is asked for; loopback only. Set API_KEYS to change that.' : 'api keys'}
+  access              ${open ? 'OPEN: no API key needed; loopback only. Set API_KEYS to change that.' : 'API keys'}
   try                 curl -i ${service.url}/v1/messages${key} -H 'content-type: application/json' \\
                         -d '{"type":"urn:ekp:events/candidate-applied","key":"c-1","payload":{"candidateId":"c-1","name":"Ada","vacancyId":"v-1"}}'
 

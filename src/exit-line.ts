@@ -4,7 +4,7 @@ import { MigrationError } from './database/migrate.ts';
 import { DatabaseUnusableError } from './database/server-check.ts';
 import { DeclarationError } from './inbox/denormalizers/declared-denormalizer.ts';
 
-/** Why the process ends, for a person: one line with the next step where we know it, else the stack. */
+/** Why the process ends: one line with the next step for a known error, otherwise the stack. */
 export function exitLine(error: unknown): string {
   const expected = [
     SettingsError,
@@ -18,10 +18,10 @@ export function exitLine(error: unknown): string {
     Error & { code: string; port: number; address: string }
   >;
   if (message?.startsWith('unsupported startup parameter')) {
-    return `sluice: what answers at DATABASE_URL is a pooler (${message}); set DATABASE_POOLER=transaction`;
+    return `sluice: DATABASE_URL points at a connection pooler (${message}); set DATABASE_POOLER=transaction`;
   }
   if (code === 'EADDRINUSE') {
-    return `sluice: port ${port} on ${address} is taken; stop what listens there or set PORT`;
+    return `sluice: port ${port} on ${address} is in use; stop the process that listens there or set PORT`;
   }
   if (code === 'EACCES' && port)
     return `sluice: no permission to listen on port ${port}; set PORT to 1024 or above`;

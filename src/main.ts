@@ -2,7 +2,7 @@ import { loadSettings } from './config/settings.ts';
 import { createLog } from './telemetry/logger.ts';
 import { startTracing, tracingWanted } from './telemetry/tracing.ts';
 
-/** Tracing before everything it traces: that is why the service is imported only then. */
+/** Tracing must start before the packages it traces are loaded, so the service is imported only after it. */
 async function main(): Promise<void> {
   const settings = loadSettings(process.env);
   const log = createLog(settings);

@@ -5,7 +5,7 @@ import { exitLine } from './exit-line.ts';
 import { prepareSchema } from './service.ts';
 import { createLog } from './telemetry/logger.ts';
 
-/** `npm run migrate`: what a release runs before its replicas start with MIGRATIONS=off. */
+/** `npm run migrate`: run by a release before its replicas start with MIGRATIONS=off. */
 async function main(): Promise<void> {
   const settings = loadSettings(process.env);
   if (!settings.databaseUrl) {

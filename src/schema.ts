@@ -25,7 +25,7 @@ import { ScheduledExpiring1763251200070 } from '../migrations/1763251200070-sche
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
-/** Tables of the engine, in the order their migrations run. Read models bring their own. */
+/** Migrations of the engine, in the order in which they run. Read models have their own. */
 const ENGINE: SchemaPart = {
   entities: [],
   migrations: [

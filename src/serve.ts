@@ -5,19 +5,22 @@ import type { Settings } from './config/settings.ts';
 import { type Service, startService } from './service.ts';
 import type { Log } from './telemetry/logger.ts';
 
-/** Start, serve, drain. Exit code 0 after a drain, 1 when it could not start or lost its database. */
+/**
+ * Starts the service, serves until a stop signal, drains. Exit code 0 after a drain, 1 if it
+ * could not start or lost its embedded database.
+ */
 export async function serve(settings: Settings, log: Log): Promise<void> {
-  // A pipe without a reader, a closed terminal: that must not end the process in the middle of a drain.
+  // A pipe without a reader or a closed terminal must not end the process in the middle of a drain.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   const stopping = stopSignal(settings, log);
   startWatchdog(settings.watchdogTimeout);
   const service = await startService(settings, log);
   process.stdout.write(banner(settings, service));
-  process.exitCode = await Promise.race([stopping, lossOf(service, log)]);
+  process.exitCode = await Promise.race([stopping, databaseLoss(service, log)]);
   await service.stop();
 }
 
-/** SIGHUP: the terminal was closed, or npm is gone (scripts/start.mjs). */
+/** SIGHUP: the terminal was closed, or npm has exited (scripts/start.mjs). */
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /**
  * Ctrl-C and systemd signal the whole process group, and npm forwards the signal to its child as well: the same signal
@@ -30,21 +33,21 @@ interface Received {
   readonly atMs: number;
 }
 
-/** Whether it asks for nothing new. Nobody who closes a terminal during a drain asks for a faster end. */
-function isSame(signal: NodeJS.Signals, first: Received): boolean {
+/** Whether the signal repeats the first one. SIGHUP during a drain always does: closing a terminal must not hasten it. */
+function isRepeat(signal: NodeJS.Signals, first: Received): boolean {
   return signal === 'SIGHUP' || (signal === first.signal && performance.now() < first.atMs + SAME_SIGNAL_MS);
 }
 
-/** The first SIGTERM or Ctrl-C drains; a second one, or a drain that takes too long, ends at once. */
+/** The first SIGTERM or Ctrl-C starts the drain; a second one, or a drain that takes too long, ends the process at once. */
 function stopSignal(settings: Settings, log: Log): Promise<number> {
   return new Promise((resolve) => {
     let first: Received | undefined;
-    // One listener that stays: between taking one away and adding another, a signal would end the process as it pleases.
+    // One permanent handler: if it were replaced, a signal between removing and adding would kill the process.
     const onSignal = (signal: NodeJS.Signals) => {
-      if (first && isSame(signal, first)) return;
+      if (first && isRepeat(signal, first)) return;
       if (first) process.exit(1);
       first = { signal, atMs: performance.now() };
-      log.info({ event: 'service.draining', signal }, 'draining; once more to end at once');
+      log.info({ event: 'service.draining', signal }, 'draining; signal again to exit at once');
       resolve(0);
       setTimeout(() => {
         log.error({ event: 'service.drain-timeout' }, 'the drain took longer than DRAIN_TIMEOUT');
@@ -55,9 +58,13 @@ function stopSignal(settings: Settings, log: Log): Promise<number> {
   });
 }
 
-async function lossOf(service: Service, log: Log): Promise<number> {
+/** Resolves with exit code 1 when the embedded database stops unexpectedly; never resolves without one. */
+async function databaseLoss(service: Service, log: Log): Promise<number> {
   if (!service.databaseLost) return new Promise(() => undefined);
   const how = await service.databaseLost;
-  log.fatal({ event: 'database.embedded-lost', how }, 'the embedded PostgreSQL ended by itself; see its log');
+  log.fatal(
+    { event: 'database.embedded-lost', how },
+    'the embedded PostgreSQL stopped unexpectedly; see its log',
+  );
   return 1;
 }

@@ -9,17 +9,17 @@ import type { Log } from './telemetry/logger.ts';
 
 export interface Service {
   readonly url: string;
-  /** What a person is told of the database: version and where it is, never the password. */
+  /** Version and address of the database for the banner, never the password. */
   readonly database: string;
-  /** Set when the embedded PostgreSQL ends without being asked to. */
+  /** Resolves when the embedded PostgreSQL stops unexpectedly; undefined without one. */
   readonly databaseLost: Promise<unknown> | undefined;
   stop(): Promise<void>;
 }
 
-/** Database, migrations, application, in this order; a failure undoes what was started before it. */
+/** Starts database, migrations and application, in this order; on a failure stops what was started before. */
 export async function startService(settings: Settings, log: Log): Promise<Service> {
   const embedded = settings.databaseUrl ? undefined : await startEmbedded(settings, log);
-  // An exit without a stop (a second signal, a drain that takes too long) would leave PostgreSQL running for ever.
+  // An exit without stop() (a second signal, a drain that takes too long) would leave PostgreSQL running for ever.
   process.once('exit', () => embedded?.requestStop());
   let app: App | undefined;
   try {
@@ -41,12 +41,14 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   }
 }
 
-/** Brings the schema up to date, or refuses to run on one that is not. */
+/** Brings the schema up to date; with MIGRATIONS=off, refuses to run on one that is not. */
 export async function prepareSchema(databaseUrl: string, settings: Settings, log: Log): Promise<void> {
   if (settings.migrations === 'off') {
     const pending = await pendingMigrations(databaseUrl, settings, SCHEMA);
     if (pending.length === 0) return;
-    throw new MigrationError(`the database lacks ${pending.join(', ')}; run "npm run migrate" first`);
+    throw new MigrationError(
+      `these migrations have not run: ${pending.join(', ')}; run "npm run migrate" first`,
+    );
   }
   const names = await migrate(databaseUrl, settings, SCHEMA);
   if (names.length) log.info({ event: 'database.migrated', migrations: names }, 'the schema is up to date');
@@ -59,7 +61,7 @@ function startEmbedded(settings: Settings, log: Log): Promise<EmbeddedPostgres> 
   });
 }
 
-/** The application first: what is in flight still needs the database. */
+/** Stops the application first: work in flight still needs the database. */
 async function stop(app: App | undefined, embedded: EmbeddedPostgres | undefined, log: Log): Promise<void> {
   try {
     await app?.close();

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** From package.json, which stands one folder up in the sources and two in the build. */
+/** From package.json, which is one folder up from the sources and two from the build. */
 export const VERSION: string = readVersion();
 
 function readVersion(): string {
@@ -8,7 +8,7 @@ function readVersion(): string {
     try {
       return JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')).version;
     } catch {
-      // the other place
+      // Try the other path.
     }
   }
   return 'unknown';

@@ -13,8 +13,8 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-describe('what failed', () => {
-  it('rests by itself, and the others do not', async () => {
+describe('an item that failed', () => {
+  it('backs off alone, the others do not', async () => {
     expect(await fails(1)).toBeUndefined();
     expect([setbacks.isBackingOff(1), setbacks.isBackingOff(2)]).toEqual([true, false]);
     jest.advanceTimersByTime(999);
@@ -23,12 +23,12 @@ describe('what failed', () => {
     expect(setbacks.isBackingOff(1)).toBe(false);
   });
 
-  it('rests longer each time, up to a minute', async () => {
+  it('backs off longer each time, up to a minute', async () => {
     for (let time = 0; time < 8; time++) await fails(1);
     expect(rests).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
   });
 
-  it('begins anew once it went well, and answers with what came of it', async () => {
+  it('starts over at the shortest back-off after a success, and returns its result', async () => {
     await fails(1);
     await fails(1);
     expect(await setbacks.attempt(1, async () => 'done', noted)).toBe('done');
@@ -37,7 +37,7 @@ describe('what failed', () => {
     expect(rests).toEqual([1_000, 2_000, 1_000]);
   });
 
-  it('is not to blame for a database that is away', async () => {
+  it('does not back off because the database is unavailable', async () => {
     const away = new Error('Connection terminated');
     await expect(setbacks.attempt(1, () => Promise.reject(away), noted)).rejects.toBe(away);
     expect([setbacks.isBackingOff(1), rests]).toEqual([false, []]);

@@ -1,38 +1,38 @@
 import { isDatabaseAway } from '../database/faults.ts';
 import { doubled } from './loop.ts';
 
-const MIN_REST_MS = 1_000;
-const MAX_REST_MS = 60_000;
+const MIN_BACKOFF_MS = 1_000;
+const MAX_BACKOFF_MS = 60_000;
 
-/** Which of several things a loop works at failed lately: each rests by itself, longer each time, and the others go on. */
+/** Exponential back-off per item of a loop that works on several: one that fails waits longer each time, the others go on. */
 export class Backoffs {
-  private readonly known = new Map<number, { times: number; untilMs: number }>();
+  private readonly failed = new Map<number, { times: number; untilMs: number }>();
 
   isBackingOff(id: number): boolean {
-    return (this.known.get(id)?.untilMs ?? 0) > performance.now();
+    return (this.failed.get(id)?.untilMs ?? 0) > performance.now();
   }
 
-  /** Undefined: it failed, and rests. A database that is away is no setback of one of them: that is thrown. */
+  /** Returns undefined if the work failed and is now backing off. An unavailable database concerns all items: it is thrown. */
   async attempt<Result>(
     id: number,
     work: () => Promise<Result>,
-    onSetback: (error: unknown, retryInMs: number) => void,
+    onFailure: (error: unknown, retryInMs: number) => void,
   ): Promise<Result | undefined> {
     try {
       const result = await work();
-      this.known.delete(id);
+      this.failed.delete(id);
       return result;
     } catch (error) {
       if (isDatabaseAway(error)) throw error;
-      onSetback(error, this.add(id));
+      onFailure(error, this.add(id));
       return undefined;
     }
   }
 
   private add(id: number): number {
-    const times = (this.known.get(id)?.times ?? 0) + 1;
-    const restMs = Math.min(MAX_REST_MS, doubled(MIN_REST_MS, times));
-    this.known.set(id, { times, untilMs: performance.now() + restMs });
-    return restMs;
+    const times = (this.failed.get(id)?.times ?? 0) + 1;
+    const backoffMs = Math.min(MAX_BACKOFF_MS, doubled(MIN_BACKOFF_MS, times));
+    this.failed.set(id, { times, untilMs: performance.now() + backoffMs });
+    return backoffMs;
   }
 }

@@ -6,7 +6,7 @@ import { Loops } from './loops.ts';
 
 const IDLE_MS = 60_000;
 
-/** A pass that the test ends when it likes. */
+/** A pass that ends when the test says so. */
 interface Pass {
   readonly signal: AbortSignal;
   end(next: Next): Promise<void>;
@@ -34,21 +34,21 @@ afterEach(async () => {
 });
 
 describe('a loop', () => {
-  it('makes its first pass at once, and none before it is started', async () => {
+  it('runs its first pass at once, and none before it is started', async () => {
     await later(IDLE_MS);
     expect(passes).toHaveLength(0);
     loop.start();
     expect(passes).toHaveLength(1);
   });
 
-  it('goes on at once while there is more to do', async () => {
+  it('continues at once while there is more to do', async () => {
     loop.start();
     await last().end('again');
     await last().end('again');
     expect(passes).toHaveLength(3);
   });
 
-  it('rests when there is nothing to do, as long as it was told to', async () => {
+  it('waits its idle time when there is nothing to do', async () => {
     loop.start();
     await last().end('idle');
     await later(IDLE_MS - 1);
@@ -57,7 +57,7 @@ describe('a loop', () => {
     expect(passes).toHaveLength(2);
   });
 
-  it('rests until the time a pass named', async () => {
+  it('waits until the time that a pass returned', async () => {
     loop.start();
     await last().end({ afterMs: 250 });
     await later(249);
@@ -66,7 +66,7 @@ describe('a loop', () => {
     expect(passes).toHaveLength(2);
   });
 
-  it('rests longer each time that something cannot be done yet, up to its idle rest', async () => {
+  it('waits longer each time that something cannot be done yet, up to its idle time', async () => {
     loop = new Loop('test', pass, { idleMs: 150, log });
     loop.start();
     for (const restMs of [50, 100, 150, 150]) await restsFor(restMs, 'soon');
@@ -74,7 +74,7 @@ describe('a loop', () => {
     await restsFor(50, 'soon');
   });
 
-  it('never makes two passes at once, however often it is started and woken', async () => {
+  it('never runs two passes at once, however often it is started and woken', async () => {
     loop.start();
     loop.start();
     for (let n = 0; n < 10; n++) loop.wake();
@@ -82,7 +82,7 @@ describe('a loop', () => {
     expect(passes).toHaveLength(1);
   });
 
-  it('is woken from its rest, once for many calls', async () => {
+  it('runs one pass when it is woken many times while idle', async () => {
     loop.start();
     await last().end('idle');
     for (let n = 0; n < 10; n++) loop.wake();
@@ -90,7 +90,7 @@ describe('a loop', () => {
     expect(passes).toHaveLength(2);
   });
 
-  it('makes another pass at once when it was woken during one: that one may have looked too early', async () => {
+  it('runs another pass at once when it was woken during one: that one may have polled too early', async () => {
     loop.start();
     loop.wake();
     await last().end('idle');
@@ -99,7 +99,7 @@ describe('a loop', () => {
     expect(passes).toHaveLength(2);
   });
 
-  it('survives a pass that fails, tells it, and rests longer each time, up to five seconds', async () => {
+  it('survives a pass that fails, logs it, and backs off longer each time, up to five seconds', async () => {
     loop.start();
     const rests: number[] = [];
     for (let failures = 1; failures <= 9; failures++) {
@@ -121,7 +121,7 @@ describe('a loop', () => {
     }
   });
 
-  it('is not hurried by a wake while it rests from a failure', async () => {
+  it('does not end its back-off early when it is woken', async () => {
     loop.start();
     loop.wake();
     await last().fail(new Error('fault'));
@@ -130,7 +130,7 @@ describe('a loop', () => {
     expect(passes).toHaveLength(1);
   });
 
-  it('forgets its failures with the first pass that succeeds', async () => {
+  it('resets its back-off with the first pass that succeeds', async () => {
     loop.start();
     for (let n = 0; n < 5; n++) {
       await last().fail(new Error('fault'));
@@ -143,7 +143,7 @@ describe('a loop', () => {
 });
 
 describe('a loop that is stopped', () => {
-  it('lets the pass in flight end, tells it to hurry, and makes no other', async () => {
+  it('aborts the signal of the pass in flight, waits for its end and starts no other', async () => {
     loop.start();
     let stopped = false;
     const stop = loop.stop().then(() => {
@@ -158,7 +158,7 @@ describe('a loop that is stopped', () => {
     expect(passes).toHaveLength(1);
   });
 
-  it('does not wait for the end of its rest, not even after a failure', async () => {
+  it('does not wait for the end of its idle time, nor of a back-off', async () => {
     loop.start();
     await last().end('idle');
     await loop.stop();
@@ -169,7 +169,7 @@ describe('a loop that is stopped', () => {
     await failing.stop();
   });
 
-  it('may never have been started', async () => {
+  it('need not have been started', async () => {
     await loop.stop();
     loop.start();
     await later(IDLE_MS);
@@ -194,7 +194,7 @@ describe('the loops of a replica', () => {
     expect(running()).toEqual([false, false, false, false]);
   });
 
-  it('stand still when no pass has ended for three minutes; failing is not standing still', async () => {
+  it('are stalled when no pass has ended for three minutes; failing is not being stalled', async () => {
     const loops = new Loops({ roles: [] }, log, new Metrics());
     const stuck = loops.create('stuck', IDLE_MS, pass);
     const failing = loops.create('failing', IDLE_MS, () => Promise.reject(new Error('away')));
@@ -213,7 +213,7 @@ describe('the loops of a replica', () => {
     await stopped;
   });
 
-  it('do not stand still in a pass that lags but gets on with it', async () => {
+  it('are not stalled in a pass that is slow but reports progress', async () => {
     const loops = new Loops({ roles: [] }, log, new Metrics());
     let progressed: () => void = () => undefined;
     const slow = loops.create('slow', IDLE_MS, (signal, tell) => {
@@ -231,7 +231,7 @@ describe('the loops of a replica', () => {
     await Promise.all([slow.stop(), last().end('idle')]);
   });
 
-  it('are measured by when they last ended a pass', async () => {
+  it('report when they last completed a pass', async () => {
     const metrics = new Metrics();
     const one = new Loops({ roles: [] }, log, metrics).create('one', IDLE_MS, () => Promise.resolve('idle'));
     jest.setSystemTime(1_000_000);
@@ -243,7 +243,7 @@ describe('the loops of a replica', () => {
     await one.stop();
   });
 
-  it('are measured by when a pass last went well, too', async () => {
+  it('report when a pass last succeeded', async () => {
     const metrics = new Metrics();
     const one = new Loops({ roles: [] }, log, metrics).create('one', IDLE_MS, pass);
     jest.setSystemTime(1_000_000);
@@ -287,7 +287,7 @@ function last(): Pass {
   return passes.at(-1)!;
 }
 
-/** Lets time pass, and what was due in it happen. */
+/** Advances the fake time and runs what became due. */
 async function later(ms: number): Promise<void> {
   await jest.advanceTimersByTimeAsync(ms);
 }

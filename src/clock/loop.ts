@@ -1,16 +1,17 @@
 import type { Log } from '../telemetry/logger.ts';
 
 /**
- * What a pass found: more to do now; nothing for the moment; nothing until a known time; something that cannot be done
- * yet and may be soon, or not for hours: looked at again after rests that grow up to the idle one.
+ * What to do after a pass. `again`: there is more to do, run the next pass at once. `idle`: there is nothing to do for now.
+ * `soon`: there is work that cannot be done yet; poll with growing intervals, up to the idle one. `afterMs`: there is
+ * nothing to do until a known time.
  */
 export type Next = 'again' | 'idle' | 'soon' | { readonly afterMs: number };
 
-/** `progressed`: a pass that takes its time tells so that it does not stand still. */
+/** A pass that takes long calls `progressed` now and then, so that it is not reported as stalled. */
 export type Pass = (signal: AbortSignal, progressed: () => void) => Promise<Next>;
 
 export interface LoopOptions {
-  /** How long to rest when a pass found nothing and nobody wakes the loop. */
+  /** Time until the next pass after one that found nothing, unless the loop is woken. */
   readonly idleMs: number;
   readonly log: Log;
 }
@@ -20,22 +21,22 @@ const MIN_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;
 
 /**
- * The one shape of every background job: a pass, then a rest, then the next pass; never two at once.
- * `wake` cuts the rest short; a wake during a pass makes the next pass follow at once. A pass that throws is
- * logged and tried again with growing, jittered rests. `stop` lets the pass in flight end.
+ * The one shape of every background job: a pass, an idle time, the next pass; never two passes at once. `wake` ends the
+ * idle time; a wake during a pass makes the next pass follow at once. A pass that throws is logged and retried with
+ * exponential, jittered back-off. `stop` waits for the pass in flight.
  */
 export class Loop {
-  /** When the last pass ended, well or badly, or got on with its work: a loop that stands still is what /livez looks for. */
+  /** When the last pass ended, successfully or not, or last reported progress; /livez uses it to find stalled loops. */
   lastCycleAt = Date.now();
-  /** When the last pass ended well. */
+  /** When a pass last succeeded or reported progress. */
   lastProgressAt = Date.now();
   private running: Promise<void> | undefined;
   private readonly stopping = new AbortController();
   private woken = false;
-  private endIdle: (() => void) | undefined;
+  private interruptIdle: (() => void) | undefined;
   private failures = 0;
-  /** Passes in a row that said so. */
-  private soon = 0;
+  /** Number of consecutive passes that returned `soon`. */
+  private soonCount = 0;
 
   constructor(
     readonly name: string,
@@ -47,9 +48,9 @@ export class Loop {
     return this.running !== undefined && !this.stopping.signal.aborted;
   }
 
-  /** Between two passes, and nothing but the time or a wake ends it. */
+  /** The loop is between two passes, and waits for its timer or a wake. */
   get isIdle(): boolean {
-    return this.endIdle !== undefined;
+    return this.interruptIdle !== undefined;
   }
 
   start(): void {
@@ -60,21 +61,21 @@ export class Loop {
 
   wake(): void {
     this.woken = true;
-    this.endIdle?.();
+    this.interruptIdle?.();
   }
 
   async stop(): Promise<void> {
     this.stopping.abort();
-    this.endIdle?.();
+    this.interruptIdle?.();
     await this.running;
   }
 
   private async run(): Promise<void> {
     while (!this.stopping.signal.aborted) {
       this.woken = false;
-      const restMs = await this.cycle();
+      const waitMs = await this.cycle();
       this.lastCycleAt = Date.now();
-      if (restMs > 0) await this.idle(restMs);
+      if (waitMs > 0) await this.idle(waitMs);
     }
   }
 
@@ -89,7 +90,7 @@ export class Loop {
       const backoffMs = this.backoffMs();
       this.options.log.error(
         { event: 'loop.failed', loop: this.name, failures: this.failures, retryInMs: backoffMs, error },
-        'a pass of a loop failed; it is tried again',
+        'a pass of a loop failed; it will be retried',
       );
       return backoffMs;
     }
@@ -97,13 +98,13 @@ export class Loop {
 
   private idleMsAfter(next: Next): number {
     const { idleMs } = this.options;
-    this.soon = next === 'soon' ? this.soon + 1 : 0;
+    this.soonCount = next === 'soon' ? this.soonCount + 1 : 0;
     if (next === 'again') return 0;
-    if (next === 'soon') return Math.min(idleMs, doubled(MIN_SOON_MS, this.soon));
+    if (next === 'soon') return Math.min(idleMs, doubled(MIN_SOON_MS, this.soonCount));
     return next === 'idle' ? idleMs : next.afterMs;
   }
 
-  /** A pass that takes its time but gets on with it does not stand still. */
+  /** A pass that takes long but makes progress is not stalled. */
   private progressed(): void {
     this.lastCycleAt = Date.now();
     this.lastProgressAt = this.lastCycleAt;
@@ -115,24 +116,24 @@ export class Loop {
   }
 
   private idle(ms: number): Promise<void> {
-    // After a failure a wake must not turn the back-off into a busy loop.
+    // After a failure a wake does not end the back-off: it could turn it into a busy loop.
     if (this.stopping.signal.aborted || (this.woken && this.failures === 0)) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(done, ms);
       const loop = this;
       function done() {
         clearTimeout(timer);
-        loop.endIdle = undefined;
+        loop.interruptIdle = undefined;
         resolve();
       }
-      this.endIdle = () => {
+      this.interruptIdle = () => {
         if (this.failures === 0 || this.stopping.signal.aborted) done();
       };
     });
   }
 }
 
-/** With each time but the first; bounded, for a loop that goes on for years. */
+/** `ms` doubled with every time after the first; the exponent is bounded, for a loop that fails for years. */
 export function doubled(ms: number, times: number): number {
   return ms * 2 ** Math.min(times - 1, 10);
 }

@@ -9,14 +9,14 @@ import { LOG, type Log } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { Loop, type Pass } from './loop.ts';
 
-/** A loop that has not ended a pass for this long is taken for dead: far above any statement's timeout. */
+/** A loop whose pass takes longer than this is considered stalled; far above the timeout of any statement. */
 const STALLED_AFTER_MS = 180_000;
 
-/** Every loop of this replica: when most of them run, and what health and metrics tell of all. */
+/** All loops of this replica: starts and stops most of them, and reports on all of them to health checks and metrics. */
 @Injectable()
 export class Loops implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly all: Loop[] = [];
-  private readonly lasting: Loop[] = [];
+  private readonly managed: Loop[] = [];
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Pick<Settings, 'roles'>,
@@ -26,7 +26,7 @@ export class Loops implements OnApplicationBootstrap, BeforeApplicationShutdown 
     const loops = this.all;
     metrics.gauge({
       name: 'loop_last_cycle_timestamp_seconds',
-      help: 'When each loop last ended a pass.',
+      help: 'When each loop last completed a pass, successfully or not.',
       labelNames: ['loop'],
       collect() {
         for (const loop of loops) if (loop.isRunning) this.set({ loop: loop.name }, loop.lastCycleAt / 1000);
@@ -34,7 +34,7 @@ export class Loops implements OnApplicationBootstrap, BeforeApplicationShutdown 
     });
     metrics.gauge({
       name: 'loop_last_progress_timestamp_seconds',
-      help: 'When a pass of each loop last went well.',
+      help: 'When a pass of each loop last succeeded or reported progress.',
       labelNames: ['loop'],
       collect() {
         for (const loop of loops)
@@ -44,28 +44,28 @@ export class Loops implements OnApplicationBootstrap, BeforeApplicationShutdown 
   }
 
   onApplicationBootstrap(): void {
-    for (const loop of this.lasting) loop.start();
+    for (const loop of this.managed) loop.start();
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    await Promise.all(this.lasting.map((loop) => loop.stop()));
+    await Promise.all(this.managed.map((loop) => loop.stop()));
   }
 
-  /** One that runs as long as the service does, on replicas of this role. */
+  /** A loop that runs as long as the service does, on replicas with this role. */
   run(role: Role | 'any', name: string, idleMs: number, pass: Pass): Loop {
     const loop = this.create(name, idleMs, pass);
-    if (role === 'any' || this.settings.roles.includes(role)) this.lasting.push(loop);
+    if (role === 'any' || this.settings.roles.includes(role)) this.managed.push(loop);
     return loop;
   }
 
-  /** One whose owner starts and stops it. */
+  /** A loop that its owner starts and stops. */
   create(name: string, idleMs: number, pass: Pass): Loop {
     const loop = new Loop(name, pass, { idleMs, log: this.log });
     this.all.push(loop);
     return loop;
   }
 
-  /** Names of the loops whose pass does not end. A database that is away makes passes fail, not stand still; a rest ends. */
+  /** Names of the loops whose pass does not end. An idle loop is not stalled, nor is one whose passes fail. */
   stalled(now = Date.now()): string[] {
     return this.all
       .filter((loop) => loop.isRunning && !loop.isIdle && now - loop.lastCycleAt > STALLED_AFTER_MS)

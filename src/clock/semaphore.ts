@@ -1,4 +1,4 @@
-/** So many at a time; the others wait in line. */
+/** Lets a fixed number of callers in at a time; the others wait in a first-in, first-out queue. */
 export class Semaphore {
   private readonly queue: (() => void)[] = [];
 
@@ -14,13 +14,13 @@ export class Semaphore {
     return Promise.resolve();
   }
 
-  /** To the next in line, if there is one. */
+  /** Lets the next waiting caller in, if there is one. */
   release(): void {
     this.free += 1;
     if (this.free > 0) this.next();
   }
 
-  /** Nobody is to wait any more. */
+  /** Lets every waiting caller in, beyond the limit; used on shutdown. */
   releaseAll(): void {
     while (this.queue.length > 0) this.next();
   }

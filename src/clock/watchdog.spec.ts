@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { transformSync } from '@swc/core';
 
-/** The watchdog in a process of its own, since it ends the one it is in. */
+/** Runs the watchdog in a child process, because it kills the process it runs in. */
 async function run(body: string): Promise<{ code: number | null; signal: string | null; stderr: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-watchdog-'));
   const source = readFileSync(new URL('./watchdog.ts', import.meta.url), 'utf8');
@@ -23,13 +23,13 @@ async function run(body: string): Promise<{ code: number | null; signal: string 
 }
 
 describe('watchdog', () => {
-  it('kills a process whose event loop stands still, and says why', async () => {
+  it('kills a process whose event loop is blocked, and logs why', async () => {
     const { signal, stderr } = await run('startWatchdog(200); setTimeout(() => { for (;;) {} }, 50);');
     expect(signal).toBe('SIGKILL');
     expect(JSON.parse(stderr)).toMatchObject({ level: 'fatal', event: 'service.stuck' });
   });
 
-  it('leaves alone one that is busy but goes on, and keeps nothing alive', async () => {
+  it('does not kill a process that is busy but not blocked, and does not keep a process alive', async () => {
     const busy =
       'let n = 0; const t = setInterval(() => { const end = Date.now() + 60; while (Date.now() < end); if (++n === 8) clearInterval(t); }, 1);';
     expect(await run(`startWatchdog(400); ${busy}`)).toEqual({ code: 0, signal: null, stderr: '' });

@@ -1,11 +1,11 @@
 import { Worker } from 'node:worker_threads';
 
-/** Checks per timeout: the process is ended between 1 and 1 + 1/CHECKS timeouts after its loop stood still. */
+/** Checks per timeout: the process is killed between 1 and 1 + 1/CHECKS timeouts after its event loop stopped. */
 const CHECKS = 10;
 
 /**
- * Runs in a thread of its own, since nothing runs in the blocked one. It counts its own checks instead of looking at
- * the time: a process that was stopped and goes on is not one that hangs.
+ * Runs in a thread of its own, because nothing runs in the blocked one. It counts its own checks instead of measuring
+ * time: a process that was suspended (SIGSTOP) and continues must not be taken for one that hangs.
  */
 const THREAD = `
   const { workerData } = require('node:worker_threads');
@@ -19,15 +19,15 @@ const THREAD = `
     seen = now;
     if (unchanged < workerData.checks) return;
     const line = { level: 'fatal', time: new Date().toISOString(), service: 'sluice', pid: process.pid,
-      event: 'service.stuck', msg: 'the event loop stood still for longer than WATCHDOG_TIMEOUT; the process is killed' };
+      event: 'service.stuck', msg: 'the event loop was blocked for longer than WATCHDOG_TIMEOUT; the process is killed' };
     writeSync(2, JSON.stringify(line) + '\\n');
     process.kill(process.pid, 'SIGKILL');
   }, workerData.everyMs);
 `;
 
 /**
- * Ends a process whose event loop stands still: an endless loop in a denormalizer would otherwise hold its lanes'
- * messages for ever, and no timer of ours would run to notice. What it handled is taken over as after any crash.
+ * Kills the process when its event loop is blocked. An endless loop in a denormalizer would otherwise hold the messages of
+ * its lanes for ever, and no timer of this process would run to notice. Other replicas take its work over as after any crash.
  */
 export function startWatchdog(timeoutMs: number): () => Promise<void> {
   const beats = new SharedArrayBuffer(4);

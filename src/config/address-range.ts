@@ -8,23 +8,23 @@ export interface AddressRange {
 
 const IPV4_MAPPED = 0xffff_0000_0000n;
 
-/** `10.0.0.0/8`, or an address alone; undefined: it is neither. */
+/** Parses `10.0.0.0/8` or a single address; returns undefined for anything else. */
 export function parseRange(text: string): AddressRange | undefined {
   const match = /^([0-9a-fA-F.:]+)(?:\/(\d{1,3}))?$/.exec(text);
   const version = match ? isIP(match[1]!) : 0;
   if (version === 0) return undefined;
-  const longest = version === 4 ? 32 : 128;
-  const prefix = match![2] === undefined ? longest : Number(match![2]);
-  if (prefix > longest) return undefined;
+  const maxPrefix = version === 4 ? 32 : 128;
+  const prefix = match![2] === undefined ? maxPrefix : Number(match![2]);
+  if (prefix > maxPrefix) return undefined;
   return { address: match![1]!, prefix, family: version === 4 ? 'ipv4' : 'ipv6' };
 }
 
-/** Ranges that end at a prefix either contain each other or have nothing in common. */
+/** Two ranges given by prefixes never overlap partially: one contains the other, or they are disjoint. */
 export function contains(outer: AddressRange, inner: AddressRange): boolean {
   return bitsOf(outer) <= bitsOf(inner) && networkOf(outer) === inBits(inner, bitsOf(outer));
 }
 
-/** The first address of the range; another one than its own where bits beyond the prefix are set. */
+/** The first address of the range; differs from `range.address` if that has bits set beyond the prefix. */
 export function baseOf(range: AddressRange): string {
   const base = networkOf(range) << BigInt(128 - bitsOf(range));
   const groups = Array.from({ length: 8 }, (_, n) => Number((base >> BigInt(112 - n * 16)) & 0xffffn));
@@ -36,7 +36,7 @@ export function hasHostBits(range: AddressRange): boolean {
   return numberOf(range) !== networkOf(range) << BigInt(128 - bitsOf(range));
 }
 
-/** Of 128: IPv4 is judged as the part of IPv6 that stands for it, as net.BlockList does. */
+/** The prefix length in 128 bits: IPv4 is compared as IPv4-mapped IPv6, as net.BlockList does. */
 function bitsOf({ prefix, family }: AddressRange): number {
   return family === 'ipv4' ? prefix + 96 : prefix;
 }
@@ -69,7 +69,7 @@ function bytesOf(group: number): number[] {
   return [group >> 8, group & 255];
 }
 
-/** As the URL standard writes an IPv6 address: hexadecimal alone, the longest run of zeros left out. */
+/** An IPv6 address in the form of the URL standard: hexadecimal only, the longest run of zeros as `::`. */
 function hostnameOf(address: string): string {
   return new URL(`http://[${address}]`).hostname.slice(1, -1);
 }

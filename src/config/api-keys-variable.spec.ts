@@ -36,7 +36,7 @@ describe('API_KEYS', () => {
     [`a=produce]source=urn:a/[:${OTHER}`, 'entry 1 is not of this form'],
     [`a=produce[source=[a]]:${OTHER}`, 'entry 1 is not of this form'],
     [`a[source=urn:a/]=produce:${OTHER}`, 'entry 1 is not of this form'],
-    [`a=root:${OTHER}`, 'entry 1 (a) has a scope that is none'],
+    [`a=root:${OTHER}`, 'entry 1 (a) has an unknown scope'],
     [`a=produce[]:${OTHER}`, 'entry 1 (a): "" in brackets is neither source=<prefix> nor key=<prefix>'],
     [
       `a=read:${KEY},b=produce[source=urn:a/,urn:b/]:${OTHER}`,
@@ -44,7 +44,7 @@ describe('API_KEYS', () => {
     ],
     [
       `a=produce[source=]:${OTHER}`,
-      'entry 1 (a): "source=" in brackets: the prefix must be a text, and not empty',
+      'entry 1 (a): "source=" in brackets: the prefix must be a non-empty string',
     ],
     [`a=produce[source=urn:sluice:x]:${OTHER}`, 'the prefix must not begin with urn:sluice:'],
     [
@@ -63,7 +63,7 @@ describe('API_KEYS', () => {
     expect(message).not.toContain('\n');
   });
 
-  it('gives back every prefix as it was written', () => {
+  it('keeps every prefix exactly as written', () => {
     const prefix = fc
       .string({ unit: 'grapheme', minLength: 1, maxLength: 60 })
       .filter(

@@ -1,7 +1,7 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from './settings.ts';
 
-/** Gives every module the one frozen Settings object. */
+/** Provides the frozen Settings object to every module. */
 @Global()
 @Module({})
 export class ConfigModule {

@@ -1,7 +1,7 @@
 export const DATABASE_URL_FORM =
   '`postgres://user:password@host:port/database`, with special characters percent-encoded';
 
-/** Undefined for what PostgreSQL's driver could not take apart: its own error would come late and unclear. */
+/** Returns undefined for a URL that node-postgres cannot parse: its own error would come late and be unclear. */
 export function parseDatabaseUrl(raw: string): string | undefined {
   const text = raw.trim();
   if (!/^postgres(ql)?:\/\/\S+$/.test(text)) return undefined;

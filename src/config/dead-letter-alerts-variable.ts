@@ -1,4 +1,4 @@
-/** From how many dead letters on an alert is raised, in ascending order; of a queue, or of all others. */
+/** Numbers of dead letters at which an alert is raised, in ascending order, for one queue or for all others. */
 export interface AlertThresholds {
   /** `inbox`, or the name of a listener; undefined: every other queue. */
   readonly queue: string | undefined;
@@ -6,7 +6,7 @@ export interface AlertThresholds {
 }
 
 export const DEAD_LETTER_ALERTS_FORM =
-  'thresholds, then those of single queues: `1+5,inbox=1,billing=10+100`';
+  'thresholds, optionally followed by thresholds for single queues: `1+5,inbox=1,billing=10+100`';
 
 export function parseDeadLetterAlerts(raw: string): readonly AlertThresholds[] | undefined {
   const parts = raw.split(',').map((part) => {

@@ -26,22 +26,22 @@ describe('EGRESS_ALLOW', () => {
     ['192.168.1.129/25+wide', 'write 192.168.1.128/25 for the range, or 192.168.1.129 for the address'],
     [
       '10.0.0.0/7',
-      '10.0.0.0/7 is shorter than /8; name a narrower range, or write 10.0.0.0/7+wide if that is meant',
+      '10.0.0.0/7 is shorter than /8; use a narrower range, or write 10.0.0.0/7+wide if that is intended',
     ],
-    ['fc00::/15', 'fc00::/15 is shorter than /16; name a narrower range, or write fc00::/15+wide'],
+    ['fc00::/15', 'fc00::/15 is shorter than /16; use a narrower range, or write fc00::/15+wide'],
     ['fd00::/8', 'is shorter than /16 and contains fd00:ec2::254'],
-    ['fd00::/8', 'or write fd00::/8+wide+metadata if that is meant'],
-    ['fd00::/8+wide', 'fd00::/8 contains fd00:ec2::254, where clouds hand out credentials'],
-    ['fd00::/8+metadata', 'fd00::/8 is shorter than /16; name'],
-    ['0.0.0.0/0', 'or write 0.0.0.0/0+wide+metadata if that is meant'],
-    ['::/0', 'or write ::/0+wide+metadata if that is meant'],
-    ['::ffff:0:0/96', 'stands for a range of IPv4 that is shorter than /8'],
-    ['::ffff:10.0.0.0/103', 'stands for a range of IPv4 that is shorter than /8'],
-    ['64:ff9b::/96', 'stands for a range of IPv4 that is shorter than /8'],
-    ['64:ff9b::/32', 'stands for a range of IPv4 that is shorter than /8'],
+    ['fd00::/8', 'or write fd00::/8+wide+metadata if that is intended'],
+    ['fd00::/8+wide', 'fd00::/8 contains fd00:ec2::254, where clouds give out credentials'],
+    ['fd00::/8+metadata', 'fd00::/8 is shorter than /16; use a narrower'],
+    ['0.0.0.0/0', 'or write 0.0.0.0/0+wide+metadata if that is intended'],
+    ['::/0', 'or write ::/0+wide+metadata if that is intended'],
+    ['::ffff:0:0/96', 'maps a range of IPv4 that is shorter than /8'],
+    ['::ffff:10.0.0.0/103', 'maps a range of IPv4 that is shorter than /8'],
+    ['64:ff9b::/96', 'maps a range of IPv4 that is shorter than /8'],
+    ['64:ff9b::/32', 'maps a range of IPv4 that is shorter than /8'],
     [
       '169.254.169.254',
-      'or write 169.254.169.254+metadata if that is meant; allowed: addresses or ranges, separated by commas',
+      'or write 169.254.169.254+metadata if that is intended; allowed: addresses or ranges, separated by commas',
     ],
     ['169.254.0.0/16', 'contains 169.254.169.254'],
     ['169.254.170.2', 'contains 169.254.170.2, where'],
@@ -54,7 +54,7 @@ describe('EGRESS_ALLOW', () => {
     ['fe80::/16', 'contains fe80::a9fe:a9fe'],
     ['::ffff:169.254.0.0/112', 'contains 169.254.169.254'],
     ['64:ff9b::a9fe:a9fe', 'contains 64:ff9b::169.254.169.254'],
-    ['10.0.0.0/8+unsafe', '"10.0.0.0/8+unsafe" has a word behind it that is neither +wide nor +metadata'],
+    ['10.0.0.0/8+unsafe', '"10.0.0.0/8+unsafe" ends with a word that is neither +wide nor +metadata'],
     ['10.0.0.0/8+', 'neither +wide nor +metadata'],
     ['+wide', '"+wide" is neither an address nor a range'],
     ['fe80::1%eth0', '"fe80::1%eth0" is neither an address nor a range'],
@@ -66,7 +66,7 @@ describe('EGRESS_ALLOW', () => {
     expect(message).toContain(told);
   });
 
-  it('tells of every entry that is wrong', () => {
+  it('reports every invalid entry', () => {
     const message = fault('10.0.0.1/8,192.168.0.0/16,x,0.0.0.0/1+metadata');
     for (const told of ['10.0.0.1/8 has bits', '"x" is neither', '0.0.0.0/1 is shorter'])
       expect(message).toContain(told);
@@ -85,7 +85,7 @@ describe('EGRESS_ALLOW', () => {
     '0.0.0.0/0+wide+metadata,::/0+metadata+wide',
     '169.254.169.254/32+metadata',
     '10.0.0.0/8+wide',
-  ])('takes %s', (EGRESS_ALLOW) => {
+  ])('accepts %s', (EGRESS_ALLOW) => {
     expect(loadSettings({ EGRESS_ALLOW }).egressAllow).toHaveLength(EGRESS_ALLOW.split(',').length);
   });
 });
@@ -96,7 +96,7 @@ const address = fc.oneof(
 );
 
 describe('a range of addresses', () => {
-  it('begins at its base, which has no bits beyond the prefix and lies in it, as net.BlockList sees it', () => {
+  it('has a base address without bits beyond the prefix, inside the range according to net.BlockList', () => {
     fc.assert(
       fc.property(address, fc.nat(128), ([text, longest], length) => {
         const prefix = Math.min(length, longest);

@@ -3,9 +3,9 @@ import { Refused } from './setting.ts';
 
 export const EGRESS_ALLOW_FORM =
   'addresses or ranges, separated by commas: `10.20.0.0/16,fd12:3456::/32,192.0.2.7`; ' +
-  'a range shorter than /8 (IPv6: /16) needs `+wide` behind it, one with a metadata address in it `+metadata`';
+  'a prefix shorter than /8 (IPv6: /16) needs `+wide` after it, a range that contains a metadata address `+metadata`';
 
-/** Where clouds hand out credentials to whoever asks from inside. */
+/** Addresses at which clouds give credentials to any process inside the machine. */
 const METADATA = [
   '169.254.169.254',
   // AWS: tasks of ECS, pods of EKS.
@@ -24,7 +24,7 @@ const METADATA = [
   'fd00:42::42',
   'fe80::a9fe:a9fe',
 ];
-/** Through NAT64 an IPv4 address has a second one. */
+/** With NAT64 every IPv4 address is also reachable by an IPv6 address. */
 const NAT64 = '64:ff9b::';
 const METADATA_RANGES = [
   ...METADATA,
@@ -33,50 +33,50 @@ const METADATA_RANGES = [
 
 const SHORTEST_IPV4 = 8;
 const SHORTEST_IPV6 = 16;
-/** Where IPv6 stands for all of IPv4: what counts there is the length of the IPv4 prefix. */
+/** IPv6 ranges that map all of IPv4: there the length of the IPv4 prefix counts. */
 const IPV4_IN_IPV6 = ['::ffff:0:0/96', `${NAT64}/96`].map((range) => parseRange(range)!);
 
 const WORDS = ['wide', 'metadata'] as const;
 type Word = (typeof WORDS)[number];
 
-/** Refused with a word about each entry that is malformed, or opens more than its author is likely to mean. */
+/** Refuses every entry that is malformed, or that allows more than its author probably intended. */
 export function parseEgressAllow(raw: string): readonly AddressRange[] | Refused {
   const entries = raw.split(',').map((part) => parseEntry(part.trim()));
-  const faults = entries.filter((entry) => typeof entry === 'string');
-  if (faults.length > 0) return new Refused(faults.join('; '));
+  const errors = entries.filter((entry) => typeof entry === 'string');
+  if (errors.length > 0) return new Refused(errors.join('; '));
   return entries as AddressRange[];
 }
 
-/** The first metadata address that a range opens. */
+/** The first metadata address that a range contains. */
 export function metadataIn(range: AddressRange): string | undefined {
   return METADATA_RANGES.find((one) => contains(range, one))?.address;
 }
 
-/** A range, or what is wrong with it. */
+/** Returns the range, or an error message. */
 function parseEntry(entry: string): AddressRange | string {
   const [text = '', ...words] = entry.split('+');
   const range = parseRange(text);
   if (range === undefined) return `${JSON.stringify(entry)} is neither an address nor a range`;
   const unknown = words.find((word) => !(WORDS as readonly string[]).includes(word));
   if (unknown !== undefined)
-    return `${JSON.stringify(entry)} has a word behind it that is neither +wide nor +metadata`;
+    return `${JSON.stringify(entry)} ends with a word that is neither +wide nor +metadata`;
   if (hasHostBits(range))
     return `${text} has bits set beyond its prefix; write ${baseOf(range)}/${range.prefix} for the range, or ${range.address} for the address`;
-  return unsaid(text, range, words as Word[]) ?? range;
+  return missingWords(text, range, words as Word[]) ?? range;
 }
 
-/** Why a range needs a word that does not stand behind it. */
-function unsaid(text: string, range: AddressRange, words: readonly Word[]): string | undefined {
+/** An error message if the range needs `+wide` or `+metadata` and does not have it. */
+function missingWords(text: string, range: AddressRange, words: readonly Word[]): string | undefined {
   const metadata = metadataIn(range);
   const needed: Record<Word, string | undefined> = {
     wide: tooWide(range),
-    metadata: metadata && `contains ${metadata}, where clouds hand out credentials`,
+    metadata: metadata && `contains ${metadata}, where clouds give out credentials`,
   };
   const missing = WORDS.filter((word) => needed[word] && !words.includes(word));
   if (missing.length === 0) return undefined;
   const all = WORDS.filter((word) => needed[word]).map((word) => `+${word}`);
   const why = missing.map((word) => needed[word]).join(' and ');
-  return `${text} ${why}; name a narrower range, or write ${text}${all.join('')} if that is meant`;
+  return `${text} ${why}; use a narrower range, or write ${text}${all.join('')} if that is intended`;
 }
 
 function tooWide(range: AddressRange): string | undefined {
@@ -84,5 +84,5 @@ function tooWide(range: AddressRange): string | undefined {
   if (range.prefix < shortest) return `is shorter than /${shortest}`;
   if (range.family === 'ipv4' || range.prefix >= 96 + SHORTEST_IPV4) return undefined;
   const standsForIpv4 = IPV4_IN_IPV6.some((ipv4) => contains(ipv4, range) || contains(range, ipv4));
-  return standsForIpv4 ? `stands for a range of IPv4 that is shorter than /${SHORTEST_IPV4}` : undefined;
+  return standsForIpv4 ? `maps a range of IPv4 that is shorter than /${SHORTEST_IPV4}` : undefined;
 }

@@ -1,4 +1,4 @@
-/** The candidate within `limit` edits of `word`, for "did you mean …?". */
+/** The candidate with the fewest edits from `word`, at most `limit`; for "did you mean …?". */
 export function nearest(word: string, candidates: readonly string[], limit: number): string | undefined {
   let best: string | undefined;
   let bestDistance = limit + 1;
@@ -11,8 +11,8 @@ export function nearest(word: string, candidates: readonly string[], limit: numb
 }
 
 /**
- * Whether `word` is `name` with two neighbours exchanged, a letter missing or a letter too many. For short names: two edits from
- * PORT are PATH and POST, but nobody means something else by PROT.
+ * Whether `word` is `name` with two adjacent letters swapped, one letter missing or one letter too many. Used for short
+ * names: PATH and POST are within two edits of PORT and are not typos, but PROT certainly is one.
  */
 export function isSlipOf(word: string, name: string): boolean {
   if (word.length === name.length) {
@@ -22,7 +22,7 @@ export function isSlipOf(word: string, name: string): boolean {
   const [short, long] = word.length < name.length ? [word, name] : [name, word];
   if (long.length !== short.length + 1) return false;
   const at = [...long].findIndex((letter, index) => letter !== short[index]);
-  // Numbered ones (PORT0) are somebody else's.
+  // Numbered names (PORT0) belong to other programs.
   return /[A-Z]/.test(long[at]!) && short === long.slice(0, at) + long.slice(at + 1);
 }
 

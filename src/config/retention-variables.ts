@@ -1,6 +1,6 @@
 import { parseDuration } from './duration.ts';
 
-/** How long what a name or a pattern means is kept. */
+/** A retention for one queue, or for the types that match a pattern. */
 export interface KeptFor {
   readonly name: string;
   readonly ms: number;
@@ -9,7 +9,7 @@ export interface KeptFor {
 export const RETENTION_TYPES_FORM = 'patterns and durations: `urn:ekp:events/*=1d,urn:ekp:pings=0s`';
 export const RETENTION_QUEUES_FORM = 'queues and durations: `inbox=14d,billing=7d`';
 
-/** `name=duration,…`; undefined when any of them is malformed, or there twice. */
+/** Parses `name=duration,…`; returns undefined if an entry is malformed or a name is used twice. */
 export function parseKeptFor(raw: string): readonly KeptFor[] | undefined {
   const parts = raw.split(',').map((part) => {
     const at = part.lastIndexOf('=');

@@ -1,4 +1,4 @@
-/** A key that encrypts what is secret in the database. */
+/** A key that encrypts secret columns of the database. */
 export interface ConfiguredMasterKey {
   readonly id: string;
   /** 32 bytes in base64. */
@@ -9,7 +9,7 @@ export const SECRETS_KEYS_FORM = '`id=<base64 of 32 bytes>,…` (such as `k1=$(o
 
 const ENTRY = /^([A-Za-z0-9][\w-]{0,31})=([A-Za-z0-9+/_-]{43}=?)$/;
 
-/** Undefined when any entry is malformed, or two share an id. */
+/** Returns undefined if an entry is malformed or two entries have the same id. */
 export function parseSecretsKeys(raw: string): readonly ConfiguredMasterKey[] | undefined {
   const keys: ConfiguredMasterKey[] = [];
   for (const entry of raw.split(',')) {

@@ -1,16 +1,17 @@
 import { formatDuration, parseDuration } from './duration.ts';
 
-/** Why a value is refused, in one line, where what is allowed does not say it. Quotes nothing of a secret setting. */
+/** A one-line reason why a value is refused, in addition to what is allowed. Never quotes the value of a secret setting. */
 export class Refused {
   constructor(readonly reason: string) {}
 }
 
-/** One environment variable: how it is read, what it may be, what it is when absent, what it is for. */
+/** One environment variable: its purpose, its allowed values, its default and its parser. */
 export interface Setting<T> {
   readonly about: string;
   readonly allowed: string;
-  /** As written in the environment; undefined: no default, the value is then `absent`. */
+  /** As written in the environment; undefined if the setting has no default that could be written there. */
   readonly default: string | undefined;
+  /** The value when the variable is not set. */
   readonly absent: T;
   /** Never printed, neither in errors nor in logs. */
   readonly secret: boolean;
@@ -57,11 +58,11 @@ export function duration(options: Common & { min: string; max: string; default: 
 }
 
 /** Several durations, each as milliseconds in code: "1s,30s,5m". */
-export function durations(options: Common & { default: string; most: number }): Setting<readonly number[]> {
-  const allowed = `1 to ${options.most} durations, separated by commas`;
+export function durations(options: Common & { default: string; max: number }): Setting<readonly number[]> {
+  const allowed = `1 to ${options.max} durations, separated by commas`;
   return required(options, options.default, allowed, (raw) => {
     const parts = raw.split(',').map((part) => parseDuration(part));
-    const valid = parts.length <= options.most && parts.every((part) => part !== undefined);
+    const valid = parts.length <= options.max && parts.every((part) => part !== undefined);
     return valid ? (parts as number[]) : undefined;
   });
 }
@@ -89,7 +90,7 @@ export function choice<const T extends string>(
   );
 }
 
-/** One that depends on others where it is absent. */
+/** A choice whose default depends on other settings. */
 export function choiceOrNone<const T extends string>(
   options: Common & { of: readonly T[] },
 ): Setting<T | undefined> {
@@ -115,7 +116,7 @@ export function subset<const T extends string>(
   });
 }
 
-/** Several things in one variable, parsed by the one who knows their form. */
+/** A setting with a syntax and a parser of its own. */
 export function parsed<T>(
   options: Common & { allowed: string; absent: T; parse: (raw: string) => T | Refused | undefined },
 ): Setting<T> {

@@ -48,7 +48,7 @@ describe('a setting', () => {
     ],
     [
       'durations',
-      durations({ about, default: '1s', most: 3 }),
+      durations({ about, default: '1s', max: 3 }),
       {
         '1s': [1_000],
         '1s, 2m': [1_000, 120_000],
@@ -82,16 +82,16 @@ describe('a setting', () => {
       subset({ about, of: ['a', 'b', 'c'], default: ['a'] }),
       { a: ['a'], 'c, a': ['a', 'c'], 'a,x': undefined, 'a,a': undefined, ',': undefined },
     ],
-  ])('of the kind %s takes what is allowed and nothing else', (_kind, setting, cases) => {
+  ])('of the kind %s accepts allowed values and no others', (_kind, setting, cases) => {
     for (const [raw, value] of Object.entries(cases))
       expect([raw, setting.parse(raw)]).toStrictEqual([raw, value]);
   });
 
-  it('whose default is not allowed itself is a fault of ours, found at once', () => {
+  it('whose default is not allowed is a programming error, and throws at once', () => {
     expect(() => integer({ about, min: 5, max: 10, default: 1 })).toThrow('default "1" is not allowed');
   });
 
-  it.each(Object.entries(SETTINGS))('%s says what it is for and what is allowed', (_name, setting) => {
+  it.each(Object.entries(SETTINGS))('%s documents its purpose and its allowed values', (_name, setting) => {
     expect(setting.about).toMatch(/[.`)]$/);
     expect(setting.allowed).not.toBe('');
   });
@@ -104,7 +104,7 @@ describe('a duration', () => {
 });
 
 describe('the settings', () => {
-  it('are the documented defaults where the environment says nothing, or an empty text', () => {
+  it('have their documented defaults where a variable is not set or empty', () => {
     expect(loadSettings({})).toEqual(loadSettings({ PORT: '', API_KEYS: '', DATABASE_URL: '', HOST: '' }));
     expect(loadSettings({})).toMatchObject({
       host: '127.0.0.1',
@@ -117,7 +117,7 @@ describe('the settings', () => {
     });
   });
 
-  it('cannot be changed, however deep', () => {
+  it('are frozen at every depth', () => {
     const settings = loadSettings({ API_KEYS: `a=read:${KEY}` }) as unknown as {
       port: number;
       roles: string[];
@@ -129,7 +129,7 @@ describe('the settings', () => {
     expect(() => settings.apiKeys[0]!.scopes.push('admin')).toThrow(TypeError);
   });
 
-  it('that are wrong are all told, each in one line with the variable, the value and what is allowed', () => {
+  it('that are invalid are all reported, each in one line with name, value and what is allowed', () => {
     expect(faults({ PORT: '70000', LOG_LEVEL: 'loud', BODY_LIMIT: '1\n2', REQUEST_TIMEOUT: '5' })).toEqual([
       'PORT=70000 is not allowed; allowed: whole number, 0 to 65535',
       'LOG_LEVEL=loud is not allowed; allowed: fatal, error, warn, info, debug, trace',
@@ -138,7 +138,7 @@ describe('the settings', () => {
     ]);
   });
 
-  it('never show a secret that is wrong', () => {
+  it('never show an invalid secret', () => {
     const [keys, url, ...more] = faults({ API_KEYS: 'canary', DATABASE_URL: 'mysql://u:canary@h/d' });
     expect(keys).toMatch(
       /^API_KEYS=\(hidden\) is not allowed: entry 1 is not of this form; allowed: `name=scope\+scope:sk_<id>_<secret>/,
@@ -163,11 +163,11 @@ describe('the settings', () => {
     ['ROLE', 'ROLES'],
     ['ROELS', 'ROLES'],
     ['ROLLES', 'ROLES'],
-  ])('do not hear %s, and say so: did you mean %s?', (written, meant) => {
+  ])('refuse %s with a suggestion: did you mean %s?', (written, meant) => {
     expect(faults({ [written]: 'x' })).toEqual([`${written} is not a setting; did you mean ${meant}?`]);
   });
 
-  it('let the variables of others alone', () => {
+  it('ignore variables of other programs', () => {
     const others = [
       'PATH',
       'HOME',
@@ -246,7 +246,7 @@ describe('the settings', () => {
     expect(() => loadSettings(Object.fromEntries(others.map((name) => [name, 'x'])))).not.toThrow();
   });
 
-  it('take no service beside it in Kubernetes for a misspelt setting', () => {
+  it('do not mistake a Kubernetes service variable for a misspelt setting', () => {
     const links = (service: string) => ({
       [`${service}_SERVICE_HOST`]: '10.0.0.1',
       [`${service}_SERVICE_PORT`]: '80',
@@ -290,19 +290,19 @@ describe('the settings', () => {
       'RETENTION_PRODUCERS=90d is shorter than RETENTION_TYPES urn:*=100d: ',
     ],
     [{ RETENTION_PRODUCERS: '6d' }, 'RETENTION_PRODUCERS=6d is shorter than RETENTION_FINISHED=7d: '],
-  ])('refuse retentions that defeat each other: %j', (environment, line) => {
+  ])('refuse retentions that contradict each other: %j', (environment, line) => {
     expect(faults(environment)).toEqual([expect.stringContaining(line)]);
     expect(faults(environment)[0]).toMatch(/; set RETENTION_(WAITING|PRODUCERS) to \d+d or more$/);
   });
 
-  it('take retentions that are as long as each other', () => {
+  it('accept retentions of equal length', () => {
     const all = ['FINISHED', 'DEAD', 'EXPIRED', 'SUPERSEDED', 'WAITING', 'PRODUCERS'];
     expect(() =>
       loadSettings(Object.fromEntries(all.map((name) => [`RETENTION_${name}`, '5d']))),
     ).not.toThrow();
   });
 
-  it('have a database URL that the driver can take apart', () => {
+  it('have a database URL that the driver can parse', () => {
     for (const good of [
       'postgres://u:p@h:5432/d',
       'postgresql://h/d',
@@ -321,7 +321,7 @@ describe('the settings', () => {
     }
   });
 
-  it('of retention name types and queues, each once, with a duration', () => {
+  it('for retention list types and queues, each once, with a duration', () => {
     const { retentionTypes, retentionDeadQueues } = loadSettings({
       RETENTION_TYPES: 'urn:a/*=1d, urn:b=0s',
       RETENTION_DEAD_QUEUES: 'inbox=14d',
@@ -335,7 +335,7 @@ describe('the settings', () => {
       expect([bad, faults({ RETENTION_TYPES: bad }).length]).toEqual([bad, 1]);
   });
 
-  it('of alerts for dead letters are ascending thresholds, of all queues and of single ones', () => {
+  it('for dead letter alerts are ascending thresholds, for all queues and for single ones', () => {
     expect(loadSettings({}).deadLetterAlerts).toEqual([{ queue: undefined, thresholds: [1, 5] }]);
     expect(loadSettings({ DEAD_LETTER_ALERTS: '1+5, billing=10' }).deadLetterAlerts).toEqual([
       { queue: undefined, thresholds: [1, 5] },
@@ -345,7 +345,7 @@ describe('the settings', () => {
       expect([bad, faults({ DEAD_LETTER_ALERTS: bad }).length]).toEqual([bad, 1]);
   });
 
-  it('of the api keys are a list of names, scopes and keys', () => {
+  it('for API keys are a list of names, scopes and keys', () => {
     expect(loadSettings({ API_KEYS: `a=read:${KEY}, b-1=produce+consume:sk_d_12345678` }).apiKeys).toEqual([
       { name: 'a', scopes: ['read'], key: KEY },
       { name: 'b-1', scopes: ['produce', 'consume'], key: 'sk_d_12345678' },
@@ -367,20 +367,26 @@ describe('the settings', () => {
   });
 });
 
-describe('unsafe together', () => {
-  it.each(['0.0.0.0', '::', '10.0.0.1', 'example.org', '128.0.0.1'])('is no api key on %s', (HOST) => {
-    expect(faults({ HOST })).toEqual([
-      `HOST=${HOST} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
-    ]);
-    expect(loadSettings({ HOST, API_KEYS: `a=read:${KEY}` }).host).toBe(HOST);
-  });
+describe('a combination of settings', () => {
+  it.each(['0.0.0.0', '::', '10.0.0.1', 'example.org', '128.0.0.1'])(
+    'without an API key is refused on %s',
+    (HOST) => {
+      expect(faults({ HOST })).toEqual([
+        `HOST=${HOST} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
+      ]);
+      expect(loadSettings({ HOST, API_KEYS: `a=read:${KEY}` }).host).toBe(HOST);
+    },
+  );
 
-  it.each(['127.0.0.1', '127.8.9.10', '::1', 'localhost'])('is not what %s is: loopback', (HOST) => {
-    expect(isLoopback(HOST)).toBe(true);
-    expect(loadSettings({ HOST }).host).toBe(HOST);
-  });
+  it.each(['127.0.0.1', '127.8.9.10', '::1', 'localhost'])(
+    'without an API key is allowed on the loopback address %s',
+    (HOST) => {
+      expect(isLoopback(HOST)).toBe(true);
+      expect(loadSettings({ HOST }).host).toBe(HOST);
+    },
+  );
 
-  it('is nothing that a default makes: with keys the service listens everywhere, without on loopback', () => {
+  it('is safe by default: with keys the service listens on all addresses, without keys on loopback', () => {
     expect(loadSettings({ API_KEYS: `a=read:${KEY}` }).host).toBe('0.0.0.0');
     expect(loadSettings({}).host).toBe('127.0.0.1');
   });

@@ -9,7 +9,7 @@ type CamelCase<S extends string> = S extends `${infer Head}_${infer Tail}`
 type ValueOf<S> = S extends Setting<infer T> ? T : never;
 type Names = keyof typeof SETTINGS;
 
-/** The whole configuration: `DATABASE_POOL_SIZE` is `databasePoolSize`; times are in milliseconds, sizes in bytes. */
+/** The whole configuration: `DATABASE_POOL_SIZE` becomes `databasePoolSize`; times are in milliseconds, sizes in bytes. */
 export type Settings = { readonly [K in Names as CamelCase<K>]: ValueOf<(typeof SETTINGS)[K]> };
 
 export type Role = Settings['roles'][number];
@@ -17,17 +17,17 @@ export type Role = Settings['roles'][number];
 /** Injection token of the Settings. */
 export const SETTINGS_TOKEN = Symbol('Settings');
 
-/** A configuration the service will not start with: one line per fault. */
+/** A configuration with which the service does not start; the message has one line per error. */
 export class SettingsError extends Error {
-  constructor(faults: readonly string[]) {
-    super(faults.join('\n'));
+  constructor(errors: readonly string[]) {
+    super(errors.join('\n'));
     this.name = 'SettingsError';
   }
 }
 
-/** Reads the environment once; every fault is found before the first one is reported. */
+/** Reads the environment once, and reports all errors together. */
 export function loadSettings(environment: Readonly<Record<string, string | undefined>>): Settings {
-  const faults = misspelled(environment);
+  const errors = misspelled(environment);
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(SETTINGS)) {
     const raw = environment[name];
@@ -38,11 +38,11 @@ export function loadSettings(environment: Readonly<Record<string, string | undef
     const value = setting.parse(raw);
     if (value === undefined || value instanceof Refused) {
       const reason = value ? `: ${value.reason}` : '';
-      const written = setting.secret ? '(hidden)' : onOneLine(raw);
-      faults.push(`${name}=${written} is not allowed${reason}; allowed: ${setting.allowed}`);
+      const printed = setting.secret ? '(hidden)' : onOneLine(raw);
+      errors.push(`${name}=${printed} is not allowed${reason}; allowed: ${setting.allowed}`);
     } else values[camelCase(name)] = value;
   }
-  if (faults.length) throw new SettingsError(faults);
+  if (errors.length) throw new SettingsError(errors);
   const settings = withMetricsAccess(withHost(values as unknown as Settings));
   refuseUnsafe(settings);
   return frozen(settings);
@@ -57,20 +57,20 @@ function withMetricsAccess(settings: Settings): Settings {
   return { ...settings, metricsAccess };
 }
 
-/** Combinations that are each fine alone and harmful together. */
+/** Refuses values that are each valid alone and harmful together. */
 function refuseUnsafe(settings: Settings): void {
-  const faults: string[] = [];
+  const errors: string[] = [];
   if (settings.apiKeys.length === 0 && !isLoopback(settings.host!)) {
-    faults.push(
+    errors.push(
       `HOST=${settings.host} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
     );
   }
-  faults.push(...retentionFaults(settings));
-  if (faults.length) throw new SettingsError(faults);
+  errors.push(...retentionErrors(settings));
+  if (errors.length) throw new SettingsError(errors);
 }
 
-/** What outlasts what it must not: named with the longest that it is compared with, and the value that would do. */
-function retentionFaults(settings: Settings): string[] {
+/** Retentions that are shorter than others they must cover; each error names the longest of those and the min value. */
+function retentionErrors(settings: Settings): string[] {
   const finished = [
     { setting: 'RETENTION_FINISHED', ms: settings.retentionFinished },
     ...settings.retentionTypes.map(({ name, ms }) => ({ setting: `RETENTION_TYPES ${name}`, ms })),
@@ -88,13 +88,13 @@ function retentionFaults(settings: Settings): string[] {
       'RETENTION_WAITING',
       retentionWaiting,
       ended,
-      'what was never handled would be given up before what ended is removed',
+      'unprocessed messages would be given up before finished ones are removed',
     ),
     ...shorterThan(
       'RETENTION_PRODUCERS',
       retentionProducers,
       finished,
-      'numbers of a producer would be forgotten before the ids of its messages',
+      'the sequence numbers of a producer would be removed before the ids of its messages',
     ),
   ];
 }
@@ -117,12 +117,12 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-/** Shorter names are too near to those of others: see isSlipOf. */
+/** Shorter names are too similar to variables of other programs: see isSlipOf. */
 const SHORT_NAME = 6;
-/** Near ours, and set by others: Marathon (PORTS), bundlers (HOT). */
+/** Similar to a setting, but set by other programs: Marathon (PORTS), bundlers (HOT). */
 const FOREIGN_NAMES = ['PORTS', 'HOT'];
 
-/** `DATABASE_URI` is a fault, `PATH` is not: only near misses of our own names are ours to judge. */
+/** `DATABASE_URI` is an error, `PATH` is not: only names that are almost the name of a setting are reported. */
 function misspelled(environment: Readonly<Record<string, string | undefined>>): string[] {
   return Object.keys(environment)
     .filter(
@@ -143,7 +143,7 @@ function meantBy(name: string): string | undefined {
   );
 }
 
-/** Kubernetes gives a pod variables of every service beside it: one named `outbox` brings OUTBOX_PORT, near OUTBOX_POLL. */
+/** Kubernetes sets variables for every service in a pod: one named `outbox` sets OUTBOX_PORT, similar to OUTBOX_POLL. */
 function isServiceLink(name: string, environment: Readonly<Record<string, string | undefined>>): boolean {
   const [, service] = /^(.+?)_(?:SERVICE_HOST|SERVICE_PORT|PORT)(?:_\w+)?$/.exec(name) ?? [];
   return service !== undefined && environment[`${service}_SERVICE_HOST`] !== undefined;

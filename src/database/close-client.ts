@@ -1,16 +1,16 @@
 import type pg from 'pg';
 
-/** A server that is cut off closes nothing. */
-const MAX_PATIENCE_MS = 1_000;
+/** An unreachable server never confirms that a connection was closed. */
+const MAX_CLOSE_MS = 1_000;
 
-/** Ends a connection outside of a pool. `end()` of node-postgres waits without end for a server that does not answer. */
+/** Closes a connection outside of a pool. The `end()` of node-postgres waits for ever if the server does not reply. */
 export async function closeClient(client: pg.Client): Promise<void> {
-  const timer = setTimeout(() => destroyConnection(client), MAX_PATIENCE_MS);
+  const timer = setTimeout(() => destroyConnection(client), MAX_CLOSE_MS);
   await client.end().catch(() => undefined);
   clearTimeout(timer);
 }
 
-/** Whatever is waited for on it fails at once. */
+/** Every pending statement of the connection fails at once. */
 export function destroyConnection(client: pg.Client): void {
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }

@@ -2,8 +2,8 @@ import pg from 'pg';
 import type { Settings } from '../config/settings.ts';
 import { PipelinedClient } from './pipelined-client.ts';
 
-/** The oldest server this service is tried with. */
-export const OLDEST_SERVER_MAJOR = 14;
+/** The oldest PostgreSQL version this service supports. */
+export const MIN_SERVER_MAJOR = 14;
 
 type ConnectionSettings = Pick<
   Settings,
@@ -11,13 +11,13 @@ type ConnectionSettings = Pick<
 >;
 
 /**
- * What every connection gets, the engine's pool and TypeORM's alike.
+ * The options of every connection, of the engine's pool and of TypeORM's.
  *
  * - `pipeline`: statements issued without awaiting each other share one round trip.
- * - `query_timeout`: node-postgres waits for ever on a connection that was black-holed; the server's own
- *   `statement_timeout` cannot help there. It is longer, so that the server's clearer error comes first.
- * - Behind a pooler in transaction mode session settings would leak to other clients (and PgBouncer refuses
- *   them at start-up), so there they are set per transaction: see `beginStatements`.
+ * - `query_timeout`: without it node-postgres waits for ever on a black-holed connection, where the server's own
+ *   `statement_timeout` has no effect. It is the longer of the two, so that the server's clearer error comes first.
+ * - Behind a pooler in transaction mode, session settings would leak to other clients (and PgBouncer rejects them when
+ *   connecting), so they are set per transaction there: see `beginStatements`.
  */
 export function connectionOptions(url: string, settings: ConnectionSettings, name: string): pg.PoolConfig {
   const session =
@@ -44,13 +44,13 @@ export function connectionOptions(url: string, settings: ConnectionSettings, nam
 }
 
 /**
- * A holder that freezes inside a transaction keeps its row locks, and others skip its lanes silently until
- * the server ends the session: this must stay far below any lease.
+ * A replica that freezes inside a transaction keeps its row locks, and other replicas skip its lanes silently until the
+ * server ends the session. So this must stay far below any lease.
  */
 const IDLE_IN_TRANSACTION_MS = 5_000;
 const LOCK_TIMEOUT_MS = 10_000;
 
-/** To be issued first in a transaction. */
+/** The statements that open a transaction. */
 export function beginStatements({ databasePooler, databaseStatementTimeout }: ConnectionSettings): string[] {
   if (databasePooler === 'none') return ['BEGIN'];
   const limits = {
@@ -63,7 +63,7 @@ export function beginStatements({ databasePooler, databaseStatementTimeout }: Co
 
 const INT8 = 20;
 
-/** bigint columns are positions and counts, far below 2^53: numbers, not strings. */
+/** bigint columns are positions and counts, far below 2^53, so they are read as numbers, not as strings. */
 function getTypeParser(oid: number, format: 'text' | 'binary' = 'text'): (value: never) => unknown {
   return oid === INT8 && format === 'text' ? Number : pg.types.getTypeParser(oid, format as 'text');
 }

@@ -6,13 +6,13 @@ import { DrainingPool } from './draining-pool.ts';
 // biome-ignore lint/complexity/noBannedTypes: TypeORM's own signature for a class
 type Class = Function;
 
-/** What a read model, or the engine, adds to the schema. */
+/** The entities and migrations of a read model, or of the engine. */
 export interface SchemaPart {
   readonly entities: readonly Class[];
   readonly migrations: readonly Class[];
 }
 
-/** TypeORM: entities, repositories and migrations; the read API's pool. */
+/** Options of TypeORM, which runs entities, repositories and migrations and owns the pool of the read API. */
 export function dataSourceOptions(
   url: string,
   settings: Settings,
@@ -27,15 +27,15 @@ export function dataSourceOptions(
     migrationsTableName: 'migration',
     migrationsTransactionMode: 'each',
     synchronize: false,
-    logger: SILENCE,
+    logger: SILENT_LOGGER,
     extra: connectionOptions(url, settings, 'sluice read'),
   };
 }
 
 function ignore(): void {}
 
-/** TypeORM prints a failed migration to the terminal, whatever it is told; its caller gets the exception. */
-const SILENCE: Logger = {
+/** TypeORM prints a failed migration to the terminal even with logging off; the caller gets the exception anyway. */
+const SILENT_LOGGER: Logger = {
   logQuery: ignore,
   logQueryError: ignore,
   logQuerySlow: ignore,

@@ -4,7 +4,7 @@ import { DataSource } from 'typeorm';
 import { Metrics } from '../telemetry/metrics.ts';
 import { Database } from './database.ts';
 
-/** Both pools: the engine's, and that of the read API. */
+/** Metrics of both pools: the engine's and the read API's. */
 @Injectable()
 export class DatabaseMetrics {
   constructor(metrics: Metrics, database: Database, dataSource: DataSource) {
@@ -14,7 +14,7 @@ export class DatabaseMetrics {
     ];
     metrics.gauge({
       name: 'database_connections',
-      help: 'Connections of each pool, by whether they are used.',
+      help: 'Open connections of each pool, by state (idle or used).',
       labelNames: ['pool', 'state'],
       collect() {
         for (const [pool, of] of pools) {
@@ -25,7 +25,7 @@ export class DatabaseMetrics {
     });
     metrics.gauge({
       name: 'database_connections_awaited',
-      help: 'How many wait for a connection of each pool.',
+      help: 'Callers that wait for a connection of each pool.',
       labelNames: ['pool'],
       collect() {
         for (const [pool, of] of pools) this.set({ pool }, of().waitingCount);

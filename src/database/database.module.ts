@@ -8,7 +8,7 @@ import { Database } from './database.ts';
 import { DatabaseMetrics } from './database-metrics.ts';
 import { Reads } from './reads.ts';
 
-/** The engine's Database and TypeORM's DataSource, on the same server, each with its pool. */
+/** The engine's Database and TypeORM's DataSource: the same server, a separate pool each. */
 @Global()
 @Module({})
 export class DatabaseModule implements OnApplicationShutdown {

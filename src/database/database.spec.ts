@@ -50,7 +50,7 @@ afterAll(async () => {
 });
 
 describe('a transaction', () => {
-  it('sends statements that nobody waits for before the first is answered, BEGIN included', async () => {
+  it('sends statements that are not awaited before the first one completes, BEGIN included', async () => {
     const before = proxy.statements.length;
 
     const answers = await database.transaction(async (tx) => {
@@ -67,7 +67,7 @@ describe('a transaction', () => {
     expect(answers.flat().map(({ n }) => n)).toEqual(Array.from({ length: 50 }, (_, n) => n));
   });
 
-  it('costs two round trips, however many statements it has; awaited singly each costs one', async () => {
+  it('costs two round trips, however many statements it has; awaited one by one each costs one', async () => {
     const together = await roundTrips(async (tx) => {
       proxy.holdAnswers();
       const before = proxy.statements.length;
@@ -94,12 +94,12 @@ describe('a transaction', () => {
     expect(rows.map(({ n }) => n)).toEqual(Array.from({ length: 200 }, (_, n) => n));
   });
 
-  it('keeps what was issued and not awaited', async () => {
+  it('commits statements that were issued and not awaited', async () => {
     await database.transaction(async (tx) => void note(tx, 1));
     expect(await notes()).toEqual([1]);
   });
 
-  it('keeps nothing of what COMMIT goes with when a statement that nobody awaited could not even be sent', async () => {
+  it('commits nothing when a statement that was not awaited could not even be sent', async () => {
     const failing = database.transaction(async (tx) => {
       void tx.query('SELECT $1::json', [{ big: 10n }]);
       await tx.commitWith(() => [note(tx, 1)]);
@@ -109,7 +109,7 @@ describe('a transaction', () => {
     expect(await notes()).toEqual([]);
   });
 
-  it('is done once COMMIT was answered, whatever failed and was undone on the way', async () => {
+  it('succeeds once COMMIT succeeded, even if a statement before it failed and was undone', async () => {
     await database.transaction(async (tx) => {
       await note(tx, 1);
       await tx.query('SAVEPOINT before');
@@ -120,7 +120,7 @@ describe('a transaction', () => {
     expect(await notes()).toEqual([1, 2]);
   });
 
-  it('keeps nothing when a statement that nobody awaited fails, and the process lives', async () => {
+  it('commits nothing when a statement that was not awaited fails, and the process survives', async () => {
     const failing = database.transaction(async (tx) => {
       void note(tx, 1);
       void note(tx, 1);
@@ -132,7 +132,7 @@ describe('a transaction', () => {
     await anEventLoopTurn();
   });
 
-  it('keeps nothing when the work throws', async () => {
+  it('commits nothing when the work throws', async () => {
     const failing = database.transaction(async (tx) => {
       await note(tx, 1);
       throw new Error('no');
@@ -142,17 +142,17 @@ describe('a transaction', () => {
     expect(await notes()).toEqual([]);
   });
 
-  it('never claims to have kept what a swallowed failure undid', async () => {
+  it('rejects when the work swallowed a failure that rolled everything back', async () => {
     const swallowing = database.transaction(async (tx) => {
       await note(tx, 1);
       await tx.manager.query('SELECT 1/0').catch(() => undefined);
     });
 
-    await expect(swallowing).rejects.toThrow('nothing was kept');
+    await expect(swallowing).rejects.toThrow('nothing was committed');
     expect(await notes()).toEqual([]);
   });
 
-  it('gives its healthy connection back after a failure', async () => {
+  it('returns its healthy connection to the pool after a failure', async () => {
     const pid = await database.transaction(backendOf);
     await expect(database.transaction((tx) => tx.query('SELECT 1/0'))).rejects.toMatchObject({
       code: '22012',
@@ -160,7 +160,7 @@ describe('a transaction', () => {
     expect(await database.transaction(backendOf)).toBe(pid);
   });
 
-  it('sends nothing once it is over: not for a branch that runs on, nor for its manager', async () => {
+  it('sends nothing after it has ended: not for a branch that is still running, nor for its manager', async () => {
     let itIsOver!: () => void;
     const over = new Promise<void>((resolve) => {
       itIsOver = resolve;
@@ -183,7 +183,7 @@ describe('a transaction', () => {
     expect(await notes()).toEqual([]);
   });
 
-  it('lends TypeORM its own connection: entities are part of it', async () => {
+  it('runs entities of TypeORM on its own connection, as part of the transaction', async () => {
     await database.transaction(async (tx) => {
       await tx.manager.insert(Note, { id: 1, words: 'by entity' });
       expect(await tx.query('SELECT words FROM note')).toEqual([{ words: 'by entity' }]);
@@ -200,7 +200,7 @@ describe('a transaction', () => {
     expect(await notes()).toEqual([1]);
   });
 
-  it('makes a savepoint of a transaction inside it, never a COMMIT', async () => {
+  it('turns a nested transaction into a savepoint, never a COMMIT', async () => {
     await database.transaction(async (tx) => {
       await tx.manager.transaction((inner) => inner.insert(Note, { id: 1, words: 'inner' }));
       expect(await notes()).toEqual([]);
@@ -217,7 +217,7 @@ describe('a transaction', () => {
 });
 
 describe('a connection that broke', () => {
-  it('between two statements fails the transaction, leaves the pool, and the process lives', async () => {
+  it('between two statements fails the transaction and leaves the pool, and the process survives', async () => {
     const failing = database.transaction(async (tx) => {
       const pid = await backendOf(tx);
       await server.query('SELECT pg_terminate_backend($1)', [pid]);
@@ -245,7 +245,7 @@ describe('a connection that broke', () => {
     expect(database.pool.totalCount).toBe(0);
   });
 
-  it('and says why only after it was given up harms nobody, the engine and TypeORM alike', async () => {
+  it('and reports the reason only after it was discarded does no harm, in the engine and in TypeORM', async () => {
     const { master } = dataSource.driver as unknown as { master: Pool };
     for (const pool of [database.pool, master]) {
       const client = await pool.connect();
@@ -254,7 +254,7 @@ describe('a connection that broke', () => {
     }
   });
 
-  it('while it was idle is told, and replaced', async () => {
+  it('while it was idle is reported and replaced', async () => {
     const pid = await database.transaction(backendOf);
     await server.query('SELECT pg_terminate_backend($1)', [pid]);
     await gone(pid);
@@ -263,7 +263,7 @@ describe('a connection that broke', () => {
     expect(idleErrors).toEqual([expect.objectContaining({ code: '57P01' })]);
   });
 
-  it('without a sign, as behind a dead switch, fails what uses it in time and leaves the pool', async () => {
+  it('silently, as behind a dead switch, fails its statement within the timeout and leaves the pool', async () => {
     await database.close();
     database = open({ databaseStatementTimeout: 50 });
     const failing = database.transaction(async (tx) => {
@@ -292,7 +292,7 @@ describe('a connection that broke', () => {
     expect(await server.query('SELECT id FROM note')).toEqual([{ id: 1 }]);
   });
 
-  it('of a server that accepts and says nothing is given up after the connect timeout', async () => {
+  it('to a server that accepts and never replies is given up after the connect timeout', async () => {
     const silent = await startSilentServer();
     const unreachable = new Database(
       silent.url,
@@ -307,7 +307,7 @@ describe('a connection that broke', () => {
 });
 
 describe('a pool that was closed', () => {
-  it('has no connection left, the engine and TypeORM alike', async () => {
+  it('has no connection left, in the engine and in TypeORM', async () => {
     const readers = await new DataSource(dataSourceOptions(server.url, DEFAULTS, [])).initialize();
     const { master } = readers.driver as unknown as { master: Pool };
     let ended = 0;
@@ -323,7 +323,7 @@ describe('a pool that was closed', () => {
     database = open();
   });
 
-  it('did not wait for a connection that was given up and does not answer', async () => {
+  it('did not wait for a connection that was discarded and does not reply', async () => {
     const client = await database.pool.connect();
     let ended = false;
     client.once('end', () => (ended = true));
@@ -343,7 +343,7 @@ describe('every connection', () => {
     SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock,
            current_setting('idle_in_transaction_session_timeout') AS idle, current_setting('application_name') AS name`;
 
-  it('has its time limits and its name, the engine and TypeORM alike', async () => {
+  it('has its timeouts and its name, in the engine and in TypeORM', async () => {
     const limits = { statement: '30s', lock: '10s', idle: '5s' };
     expect(await database.query(SHOW)).toEqual([{ ...limits, name: 'sluice engine' }]);
     expect(await dataSource.query(SHOW)).toEqual([{ ...limits, name: 'sluice read' }]);
@@ -358,7 +358,7 @@ describe('every connection', () => {
     expect(await database.query(SHOW)).toEqual([{ ...limits, statement: '0', lock: '0', idle: '0' }]);
   });
 
-  it('ends a statement that takes too long, and serves on', async () => {
+  it('cancels a statement that takes too long, and stays usable', async () => {
     await database.close();
     database = open({ databaseStatementTimeout: 50 });
     const pid = await database.transaction(backendOf);
@@ -383,7 +383,7 @@ describe('a statement', () => {
   });
   afterEach(() => server.query('DROP TABLE probe'));
 
-  it('is planned for the table as it has become; a prepared one keeps the plan of the empty table', async () => {
+  it('is planned for the table as it is now; a prepared one keeps the plan of the empty table', async () => {
     const statements = {
       ours: (tx: Transaction) => tx.query(FIND, [20_000]),
       preparedOn: (tx: Transaction) => tx.query(prepared(`${FIND} -- kept`), [20_000]),
@@ -407,7 +407,7 @@ describe('a statement', () => {
   const preparedOn = (tx: Transaction) =>
     tx.query<{ statement: string }>('SELECT statement FROM pg_prepared_statements');
 
-  it('that comes again is parsed once for the rest of its transaction, and forgotten with it', async () => {
+  it('that is used again is parsed once for the rest of its transaction, and deallocated with it', async () => {
     const statements = await database.transaction(async (tx) => {
       await tx.query(FIND, [1]);
       expect(await preparedOn(tx)).toEqual([]);
@@ -430,7 +430,7 @@ describe('a statement', () => {
     });
   });
 
-  it('is forgotten with a transaction that failed, and can come again', async () => {
+  it('is deallocated with a transaction that failed, and can be used again', async () => {
     const failing = database.transaction(async (tx) => {
       await Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query('SELECT 1 / $1::int', [0])]);
     });
@@ -443,7 +443,7 @@ describe('a statement', () => {
     expect(database.pool.totalCount).toBe(1);
   });
 
-  it('is forgotten with a transaction that failed before another one was even parsed', async () => {
+  it('is deallocated with a transaction that failed before another statement was even parsed', async () => {
     const DIVIDE = 'SELECT 1 / $1::int';
     const failing = database.transaction(async (tx) => {
       const issued = [FIND, DIVIDE].map((sql) => tx.query(sql, [1]));
@@ -454,7 +454,7 @@ describe('a statement', () => {
     expect(database.pool.totalCount).toBe(1);
   });
 
-  it('is forgotten, too, when all are sent together', async () => {
+  it('is deallocated, too, when all are sent in one round trip', async () => {
     await database.inOneRoundTrip([
       [FIND, [1]],
       [FIND, [2]],
@@ -464,7 +464,7 @@ describe('a statement', () => {
 
   const KEPT = prepared(`${FIND} AND $1 > 0`);
 
-  it('that is kept stays preparedOn, whether or not its transaction failed', async () => {
+  it('marked as prepared stays prepared, whether or not its transaction failed', async () => {
     await database.transaction((tx) => tx.query(KEPT, [1]));
     const failing = database.transaction((tx) =>
       Promise.all([tx.query(FIND, [1]), tx.query(FIND, [2]), tx.query('SELECT 1 / $1::int', [0])]),
@@ -476,7 +476,7 @@ describe('a statement', () => {
     expect(await database.transaction(preparedOn)).toEqual([{ statement: KEPT }]);
   });
 
-  it('that is kept, and fits its table no more, is preparedOn anew on another connection', async () => {
+  it('marked as prepared, whose table changed its type, is prepared again on another connection', async () => {
     await server.query('INSERT INTO probe VALUES (1)');
     const ids = () => database.transaction((tx) => tx.query(KEPT, [1]));
     expect(await ids()).toEqual([{ id: 1 }]);
@@ -485,9 +485,9 @@ describe('a statement', () => {
     expect(await ids()).toEqual([{ id: 1 }]);
   });
 
-  it('of the engine refuses a number that is none, names itself and sends nothing', async () => {
+  it('of the engine with NaN as a parameter is rejected by name, and nothing is sent', async () => {
     for (const nonsense of [Number.NaN, Number.POSITIVE_INFINITY, [1, Number.NaN]]) {
-      const message = /parameter \$1 of "SELECT id FROM probe WHERE .*" is no finite number/;
+      const message = /parameter \$1 of "SELECT id FROM probe WHERE .*" is not a finite number/;
       await expect(database.transaction((tx) => tx.query(KEPT, [nonsense]))).rejects.toThrow(message);
       await expect(database.inOneRoundTrip([[KEPT, [nonsense]]])).rejects.toThrow(message);
       await expect(database.query(KEPT, [nonsense])).rejects.toThrow(message);
@@ -506,19 +506,19 @@ describe('a statement', () => {
   });
 });
 
-describe('faults of the database', () => {
+describe('errors of the database', () => {
   it.each([
-    ['a port where nobody listens', () => openAt('postgres://x:y@127.0.0.1:1/z')],
+    ['a port on which no process listens', () => openAt('postgres://x:y@127.0.0.1:1/z')],
     ['a host that does not exist', () => openAt('postgres://x:y@nowhere.invalid/z')],
-    ['a name with several addresses where nobody listens', () => openAt('postgres://x:y@localhost:1/z')],
-  ])('are known as the database being away: %s', async (_what, opened) => {
+    ['a name with several addresses that all refuse', () => openAt('postgres://x:y@localhost:1/z')],
+  ])('are recognised as an unavailable database: %s', async (_what, opened) => {
     const away = opened();
     expect(await isAwayFor(away.query('SELECT 1'))).toBe(true);
     expect(await isAwayFor(away.transaction((tx) => tx.query('SELECT 1')))).toBe(true);
     await away.close();
   });
 
-  it('are known when every connection is in use for too long', async () => {
+  it('are recognised when every connection is in use for too long', async () => {
     await database.close();
     database = open({ databasePoolSize: 1, databaseConnectTimeout: 50 });
     await database.transaction(async () => {
@@ -526,46 +526,46 @@ describe('faults of the database', () => {
     });
   });
 
-  it('are known after the pool was closed', async () => {
+  it('are recognised after the pool was closed', async () => {
     const closed = open();
     await closed.close();
     expect(await isAwayFor(closed.query('SELECT 1'))).toBe(true);
   });
 
   it.each(['57P01', '57P02', '57P03', '53300', '08006', '08P01', '25006', '25P03', 'ECONNRESET', 'EPIPE'])(
-    'are known by the code %s, also where TypeORM, a cause or an aggregate hides it',
+    'are recognised by the code %s, also inside an error of TypeORM, a cause or an aggregate',
     (code) => {
-      const fault = Object.assign(new Error('x'), { code });
-      expect(isDatabaseAway(fault)).toBe(true);
-      expect(isDatabaseAway(Object.assign(new Error('x'), { driverError: fault }))).toBe(true);
-      expect(isDatabaseAway(new Error('x', { cause: fault }))).toBe(true);
-      expect(isDatabaseAway(new AggregateError([fault]))).toBe(true);
+      const error = Object.assign(new Error('x'), { code });
+      expect(isDatabaseAway(error)).toBe(true);
+      expect(isDatabaseAway(Object.assign(new Error('x'), { driverError: error }))).toBe(true);
+      expect(isDatabaseAway(new Error('x', { cause: error }))).toBe(true);
+      expect(isDatabaseAway(new AggregateError([error]))).toBe(true);
     },
   );
 
-  it('are not mixed up with faults of a statement', async () => {
-    const fault = await database.query('SELECT 1/0').catch((error: unknown) => error);
-    expect(isDatabaseAway(fault)).toBe(false);
+  it('are not mixed up with errors of a statement', async () => {
+    const error = await database.query('SELECT 1/0').catch((error: unknown) => error);
+    expect(isDatabaseAway(error)).toBe(false);
     for (const nothing of [undefined, null, 'ECONNRESET', new Error('x')])
       expect(isDatabaseAway(nothing)).toBe(false);
   });
 
-  it('tell a conflict with another transaction apart', async () => {
+  it('include a conflict with another transaction as a kind of its own', async () => {
     await note(database, 1);
-    const fault = await database.transaction(async (tx) => {
+    const error = await database.transaction(async (tx) => {
       await tx.query('SELECT FROM note FOR UPDATE');
       return dataSource.query('SELECT FROM note FOR UPDATE NOWAIT').catch((error: unknown) => error);
     });
 
-    expect(isConflictOfTransactions(fault)).toBe(true);
-    expect(isDatabaseAway(fault)).toBe(false);
-    expect(codeOf(fault)).toBe('55P03');
+    expect(isConflictOfTransactions(error)).toBe(true);
+    expect(isDatabaseAway(error)).toBe(false);
+    expect(codeOf(error)).toBe('55P03');
     expect(isConflictOfTransactions(Object.assign(new Error('x'), { code: '40001' }))).toBe(true);
     expect(isConflictOfTransactions(Object.assign(new Error('x'), { code: '23505' }))).toBe(false);
   });
 });
 
-/** Through the proxy, like the service: its own pool, TypeORM's metadata. */
+/** Through the proxy, otherwise as in the service: a pool of its own and the metadata of TypeORM. */
 function open(changed: Partial<Settings> = {}): Database {
   return new Database(proxy.url, { ...DEFAULTS, ...changed }, dataSource, (error) => idleErrors.push(error));
 }
@@ -578,7 +578,7 @@ function note(on: Pick<Transaction, 'execute'>, id: number): Promise<number> {
   return on.execute('INSERT INTO note VALUES ($1, $2)', [id, 'words']);
 }
 
-/** What others see. */
+/** What other transactions see. */
 async function notes(): Promise<number[]> {
   return (await server.query<{ id: number }>('SELECT id FROM note ORDER BY id')).map(({ id }) => id);
 }
@@ -602,12 +602,12 @@ async function gone(pid: number): Promise<void> {
   await anEventLoopTurn();
 }
 
-/** Asks again until the answer has a row. */
+/** Repeats the query until it returns a row. */
 async function until(ask: () => Promise<unknown[]>): Promise<void> {
   while ((await ask()).length === 0);
 }
 
-/** A rejection nobody handled, or an error event nobody heard, would fail the test by now. */
+/** An unhandled rejection or error event would have failed the test by then. */
 function anEventLoopTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 }

@@ -10,75 +10,76 @@ import { preparedName, refuseNaN } from './prepared.ts';
 import { Transaction } from './transaction.ts';
 
 /**
- * The engine's way to PostgreSQL: rows in, rows out, one pool of its own, so that a flood of readers on
- * TypeORM's pool cannot keep messages from being accepted or processed.
+ * The engine's access to PostgreSQL: plain SQL on a pool of its own, so that many readers on TypeORM's pool cannot keep
+ * messages from being accepted or processed.
  *
- * No statement stays prepared unless it is `kept`: each is planned for its actual parameters, or at least for the table
- * as it is in this transaction. One that stays keeps the plan it got on an empty table, and does not survive PgBouncer.
+ * A statement stays prepared on its connection only if it was passed to `prepared()`. Every other statement is planned
+ * for its actual parameters, or at least for the table as it is in this transaction. A statement that stays prepared
+ * would keep the plan it got while the table was empty, and does not work behind PgBouncer in transaction mode.
  */
 export class Database {
   readonly pool: DrainingPool;
-  private readonly begin: readonly string[];
-  private readonly mayName: boolean;
+  private readonly beginSql: readonly string[];
+  private readonly namesAllowed: boolean;
 
   constructor(
     url: string,
     settings: Settings,
-    /** Only its metadata is used, for `Transaction.manager`; never its pool. */
+    /** Only the metadata of the DataSource is used, for `Transaction.manager`; never its pool. */
     private readonly dataSource: DataSource | undefined,
     onIdleError: (error: Error) => void,
   ) {
     this.pool = new DrainingPool(connectionOptions(url, settings, 'sluice engine'));
     this.pool.on('error', onIdleError);
-    this.begin = beginStatements(settings);
-    this.mayName = settings.databasePooler === 'none';
+    this.beginSql = beginStatements(settings);
+    this.namesAllowed = settings.databasePooler === 'none';
   }
 
-  /** One statement, its rows. */
+  /** Runs one statement and returns its rows. */
   async query<Row>(sql: string, parameters: readonly unknown[] = []): Promise<Row[]> {
     const result = await this.send(sql, parameters);
     return result.rows as Row[];
   }
 
-  /** One statement, how many rows it changed. */
+  /** Runs one statement and returns the number of rows it changed. */
   async execute(sql: string, parameters: readonly unknown[] = []): Promise<number> {
     const result = await this.send(sql, parameters);
     return result.rowCount ?? 0;
   }
 
   /**
-   * Runs `work` in one READ COMMITTED transaction. BEGIN travels with the first statement. Whatever goes wrong,
-   * the transaction is rolled back, and the connection goes back to the pool only if the server said so.
+   * Runs `work` in one READ COMMITTED transaction. BEGIN is sent together with the first statement. On any error the
+   * transaction is rolled back, and the connection goes back to the pool only if the server confirmed the rollback.
    */
   async transaction<Result>(work: (tx: Transaction) => Promise<Result>): Promise<Result> {
     const client = await this.connect();
-    const tx = new Transaction(client, this.dataSource, this.mayName);
+    const tx = new Transaction(client, this.dataSource, this.namesAllowed);
     try {
-      const began = tx.begin(this.begin);
+      const began = tx.begin(this.beginSql);
       const [result] = await Promise.all([work(tx), began]);
-      if (!tx.isEnding) await tx.allAnswered();
+      if (!tx.isCommitting) await tx.allSettled();
       await tx.commit();
       client.release();
       return result;
     } catch (caught) {
-      const error = tx.causeOf(caught);
+      const error = tx.rootCause(caught);
       tx.end();
       await rollBack(client, tx, error);
-      this.dropIdleIfSilent(error);
+      this.dropIdleIfReadOnly(error);
       throw error;
     }
   }
 
   /**
-   * Statements that are all known beforehand, as one transaction in one round trip, COMMIT included; their rows are
-   * there only when it is committed. Whatever goes wrong, nothing of it was done, unless the connection broke or the wait for
-   * a standby was cancelled.
+   * Runs statements that are all known beforehand as one transaction in one round trip, COMMIT included. Returns the rows
+   * of each statement, once the transaction is committed. On an error nothing was committed, unless the connection broke
+   * or the wait for a standby was cancelled: then the outcome is unknown.
    */
   async inOneRoundTrip(statements: readonly Statement[]): Promise<unknown[][]> {
     const client = await this.connect();
-    const tx = new Transaction(client, undefined, this.mayName);
+    const tx = new Transaction(client, undefined, this.namesAllowed);
     try {
-      const began = tx.begin(this.begin);
+      const began = tx.begin(this.beginSql);
       const issue = () => statements.map(([sql, parameters = []]) => tx.query<unknown>(sql, parameters));
       const [rows] = await Promise.all([tx.commitWith(issue), began]);
       client.release();
@@ -86,16 +87,16 @@ export class Database {
     } catch (error) {
       tx.end();
       await rollBack(client, tx, error);
-      this.dropIdleIfSilent(error);
+      this.dropIdleIfReadOnly(error);
       throw error;
     }
   }
 
-  private connect(): Promise<LentClient> {
-    return this.pool.connect() as Promise<unknown> as Promise<LentClient>;
+  private connect(): Promise<CheckedOutClient> {
+    return this.pool.connect() as Promise<unknown> as Promise<CheckedOutClient>;
   }
 
-  /** A connection outside the pool, for what lasts: LISTEN. */
+  /** A connection outside the pool, for long-lived use such as LISTEN. */
   standaloneClient(name: string): pg.Client {
     return new pg.Client({
       ...this.pool.options,
@@ -110,33 +111,36 @@ export class Database {
     await this.pool.end();
   }
 
-  /** The pool gives up a connection on which it failed. */
+  /** The pool itself discards a connection on which a statement failed because the connection broke. */
   private async send(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
     const values = parameters as unknown[];
-    const name = this.mayName ? preparedName(sql) : undefined;
+    const name = this.namesAllowed ? preparedName(sql) : undefined;
     refuseNaN(sql, values);
     try {
       return await (name ? this.pool.query({ name, text: sql, values }) : this.pool.query(sql, values));
     } catch (error) {
-      this.dropIdleIfSilent(error);
+      this.dropIdleIfReadOnly(error);
       throw error;
     }
   }
 
-  /** Where one connection leads to a server that is no primary any more, those that idle do, too. */
-  private dropIdleIfSilent(error: unknown): void {
+  /** If one connection leads to a server that is no longer the primary, the idle connections do, too. */
+  private dropIdleIfReadOnly(error: unknown): void {
     if (isReadOnly(error)) this.pool.dropIdle().catch(() => undefined);
   }
 }
 
-type LentClient = PipelinedClient & Pick<PoolClient, 'release'>;
+type CheckedOutClient = PipelinedClient & Pick<PoolClient, 'release'>;
 
 export type Statement = readonly [sql: string, parameters?: readonly unknown[]];
 
-/** A column has changed its type, or somebody else has thrown away what was prepared: on a new connection it works. */
+/**
+ * A column has changed its type, or another client has deallocated a prepared statement. The statement works again on a
+ * new connection.
+ */
 const STALE_STATEMENT = new Set(['0A000', '26000']);
 
-async function rollBack(client: LentClient, tx: Transaction, error: unknown): Promise<void> {
+async function rollBack(client: CheckedOutClient, tx: Transaction, error: unknown): Promise<void> {
   try {
     const rolledBack = client.simpleQuery('ROLLBACK');
     tx.deallocate();

@@ -1,14 +1,15 @@
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { isSilent } from './faults.ts';
+import { isReadTimeout } from './faults.ts';
 
-/** A server that is cut off closes nothing. */
-const MAX_PATIENCE_MS = 1_000;
+/** An unreachable server never confirms that a connection was closed. */
+const MAX_CLOSE_MS = 1_000;
 
 /**
- * Resolves `end()` when its connections are closed. That of node-postgres only tells the idle ones to close: a server that
- * is stopped next still finds them. One that was given up is not waited for: it may not answer.
+ * A pool whose `end()` resolves when its connections are closed. The `end()` of node-postgres only starts to close the idle
+ * ones, so that a server which is stopped next still has connections. A connection that was discarded after an error is
+ * not waited for: its server may not reply.
  */
 export class DrainingPool extends pg.Pool {
   private readonly open = new Map<pg.PoolClient, Promise<void>>();
@@ -22,12 +23,12 @@ export class DrainingPool extends pg.Pool {
     });
     this.on('release', (error, client) => {
       if (error) this.open.delete(client);
-      // Where one has gone silent, those that idle have, too: each would be waited for as long.
-      if (!this.ending && (isSilent(error) || wasGivenUp(client))) this.dropIdle().catch(() => undefined);
+      // If one connection is dead, the idle ones probably are, too, and each of them would cost another full timeout.
+      if (!this.ending && (isReadTimeout(error) || timedOut(client))) this.dropIdle().catch(() => undefined);
     });
   }
 
-  /** Gives up the connections that nobody uses. */
+  /** Closes the idle connections. */
   async dropIdle(): Promise<void> {
     for (let left = this.idleCount; left > 0 && this.idleCount > 0; left--) {
       const client = await this.connect();
@@ -46,12 +47,12 @@ export class DrainingPool extends pg.Pool {
   private async closed(): Promise<void> {
     await super.end();
     const closed = Promise.all(this.open.values());
-    await Promise.race([closed, delay(MAX_PATIENCE_MS, undefined, { ref: false })]);
+    await Promise.race([closed, delay(MAX_CLOSE_MS, undefined, { ref: false })]);
   }
 }
 
-/** By us, after a statement that was not answered; else the server said something, or its machine did. */
-function wasGivenUp(client: pg.PoolClient): boolean {
+/** The socket was destroyed by this process after a timeout, and not closed or reset by the server. */
+function timedOut(client: pg.PoolClient): boolean {
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   return stream.destroyed && !stream.errored && !stream.readableEnded;
 }

@@ -22,8 +22,8 @@ const CONNECTION_CODES = new Set([
 ]);
 
 /**
- * A COMMIT that did not wait for the standby it should have waited for: committed on this server, and lost with it. As of one
- * whose connection broke, the outcome is unknown until a later commit has been replicated.
+ * A COMMIT whose wait for a synchronous standby was cancelled: it is committed on this server and lost if this server is
+ * lost. As with a COMMIT whose connection broke, the outcome is unknown until a later commit has been replicated.
  */
 export class NotReplicated extends Error {
   /** transaction_resolution_unknown */
@@ -35,48 +35,54 @@ export class NotReplicated extends Error {
   }
 }
 
-/** What node-postgres says when it has no code to give. */
+/** Messages of node-postgres for errors that have no code. */
 const CONNECTION_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Cannot use a pool after)/;
 
-/** The database cannot be used now; the same work may succeed later. Says nothing about a COMMIT that was cut. */
+/**
+ * The database cannot be used now; the same work may succeed later. If the statement was a COMMIT, it may or may not have
+ * happened.
+ */
 export function isDatabaseAway(error: unknown): boolean {
-  return unwrapped(error).some(saysAway);
+  return unwrapped(error).some(meansAway);
 }
 
-/** What statements of ours failed with. */
-const ours = new WeakSet<object>();
+/** Errors of statements that ran on the engine's connections. */
+const engineErrors = new WeakSet<object>();
 
-export function markAsOurs(error: unknown): void {
-  if (typeof error === 'object' && error !== null) ours.add(error);
+export function markEngineError(error: unknown): void {
+  if (typeof error === 'object' && error !== null) engineErrors.add(error);
 }
 
-/** The same of what an author's code threw: a call of its own to elsewhere fails with the same codes. */
-export function isOurDatabaseAway(error: unknown): boolean {
-  return unwrapped(error).some((one) => ours.has(one as object) && saysAway(one));
+/**
+ * Like `isDatabaseAway`, for errors thrown by a denormalizer: its author's own calls to other systems can fail with the
+ * same codes, and must not be taken for an outage of this database.
+ */
+export function isEngineDatabaseAway(error: unknown): boolean {
+  return unwrapped(error).some((one) => engineErrors.has(one as object) && meansAway(one));
 }
 
-function saysAway(error: unknown): boolean {
+function meansAway(error: unknown): boolean {
   const code = codeOf(error);
   if (code && (CONNECTION_CODES.has(code) || code.startsWith('08'))) return true;
   return error instanceof Error && CONNECTION_MESSAGES.test(error.message);
 }
 
-/** Of a server that was the primary, or is not yet: another connection may lead to the one that is. */
+/** The server is a standby, or not promoted yet: a new connection may lead to the primary. */
 export function isReadOnly(error: unknown): boolean {
   return unwrapped(error).some((one) => codeOf(one) === READ_ONLY);
 }
 
-/** The connection led nowhere, and nobody said so: the statement was given up. */
-export function isSilent(error: unknown): boolean {
+/** The server did not reply at all within `query_timeout`; the connection is probably dead. */
+export function isReadTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout';
 }
 
 /**
- * The server says itself that it can do nothing now, for anybody. Of a connection that just broke it cannot be told
- * whether what was sent on it broke it.
+ * Codes by which the server itself reports that it cannot work for any client. A broken connection is not among them: the
+ * statement sent on it may be what broke it.
  */
-const REFUSING_EVERYBODY = new Set([
+const SERVER_WIDE_CODES = new Set([
   '53100',
   '53300',
   READ_ONLY,
@@ -85,22 +91,22 @@ const REFUSING_EVERYBODY = new Set([
   TRANSACTION_RESOLUTION_UNKNOWN,
 ]);
 
-/** Surely not the fault of whoever asked. */
+/** The server cannot work for any client; the statement is certainly not the cause. */
 export function isServerRefusing(error: unknown): boolean {
-  return unwrapped(error).some((one) => REFUSING_EVERYBODY.has(codeOf(one) ?? ''));
+  return unwrapped(error).some((one) => SERVER_WIDE_CODES.has(codeOf(one) ?? ''));
 }
 
-/** Another transaction was in the way; the same work may succeed at once. */
+/** A conflict with another transaction (serialisation failure, deadlock, lock timeout); an immediate retry may succeed. */
 export function isConflictOfTransactions(error: unknown): boolean {
   return unwrapped(error).some((one) => ['40001', '40P01', '55P03'].includes(codeOf(one) ?? ''));
 }
 
-/** A statement that says `1 / (condition)::integer` found it untrue. */
+/** Division by zero: a statement asserts a condition by `1 / (condition)::integer`, and the condition was false. */
 export function isAssertionFailure(error: unknown): boolean {
   return codeOf(error) === '22012';
 }
 
-/** The SQLSTATE, or node's error code, wherever TypeORM hid it. */
+/** The SQLSTATE, or the error code of Node. */
 export function codeOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;
   return typeof code === 'string' ? code : undefined;

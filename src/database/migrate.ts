@@ -5,25 +5,28 @@ import type { Settings } from '../config/settings.ts';
 import { closeClient } from './close-client.ts';
 import { dataSourceOptions, type SchemaPart } from './data-source-options.ts';
 
-/** A migration did not go through; the message is one line with the next step. */
+/** A migration failed; the message is one line with the next step. */
 export class MigrationError extends Error {}
 
-/** Any constant of ours: one migrator at a time over all replicas. */
+/** An arbitrary advisory lock number: of all replicas, one migrates at a time. */
 const MIGRATION_LOCK = 5_107_205_318_271;
 
-/** The guard idles through its migrations, whatever limits the role has; and holds no snapshot while it does. */
+/**
+ * The guard is the connection that holds the lock. It is idle in its transaction while migrations run on another
+ * connection, whatever limits its role has, and holds no snapshot meanwhile.
+ */
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 0';
-const ASK = `SELECT pg_try_advisory_xact_lock(${MIGRATION_LOCK}) AS taken`;
-const ASK_AGAIN_MS = 100;
-/** The guard's statements wait for nobody. */
-const ANSWERED_WITHIN_MS = 30_000;
+const TRY_LOCK = `SELECT pg_try_advisory_xact_lock(${MIGRATION_LOCK}) AS taken`;
+const LOCK_POLL_MS = 100;
+/** Statements of the guard never wait for a lock. */
+const GUARD_TIMEOUT_MS = 30_000;
 
-/** Longest wait for a table lock: a migration that queues behind a long reader would stop every writer. */
+/** Max wait for a table lock: while a migration waits behind a long-running reader, every writer waits behind it. */
 const LOCK_TIMEOUT = '5s';
 
 /**
- * Brings the schema up to date; safe when many replicas start at once. Returns the names of what was run.
- * The lock lives in a transaction, so that it also holds through a pooler in transaction mode.
+ * Brings the schema up to date; safe when many replicas start at once. Returns the names of the migrations it ran. The lock
+ * is bound to a transaction, so that it also works behind a pooler in transaction mode.
  */
 export async function migrate(
   url: string,
@@ -34,11 +37,11 @@ export async function migrate(
     connectionString: url,
     application_name: 'sluice migrate',
     connectionTimeoutMillis: settings.databaseConnectTimeout,
-    query_timeout: ANSWERED_WITHIN_MS,
+    query_timeout: GUARD_TIMEOUT_MS,
   });
   try {
     await guard.connect();
-    while (!(await takeTurn(guard))) await pause(ASK_AGAIN_MS);
+    while (!(await tryLock(guard))) await pause(LOCK_POLL_MS);
     return await runPending(url, settings, parts);
   } finally {
     await closeClient(guard);
@@ -46,19 +49,19 @@ export async function migrate(
 }
 
 /**
- * CREATE INDEX CONCURRENTLY waits until every older snapshot is gone; held by a guard it would be waited for without end,
- * and PostgreSQL sees no deadlock in that. So those whose turn it is not ask again instead of waiting inside
- * pg_advisory_xact_lock, and the statement has no parameters: with one, node-postgres leaves its portal open, and the
- * snapshot with it, until the transaction ends.
+ * CREATE INDEX CONCURRENTLY waits until every older snapshot is released. If a guard held one, that wait would never end,
+ * and PostgreSQL does not detect it as a deadlock. So a guard that does not get the lock polls instead of waiting inside
+ * pg_advisory_xact_lock, and the statement has no parameters: with a parameter node-postgres keeps its portal open, and
+ * the snapshot with it, until the transaction ends.
  */
-async function takeTurn(guard: pg.Client): Promise<boolean> {
+async function tryLock(guard: pg.Client): Promise<boolean> {
   await guard.query(BEGIN);
-  const { rows } = await guard.query(ASK);
+  const { rows } = await guard.query(TRY_LOCK);
   if (!rows[0].taken) await guard.query('ROLLBACK');
   return rows[0].taken;
 }
 
-/** Names of the migrations this version has and the database lacks. */
+/** Names of the migrations of this version that have not run on the database. */
 export async function pendingMigrations(
   url: string,
   settings: Settings,
@@ -78,9 +81,9 @@ async function runPending(url: string, settings: Settings, parts: readonly Schem
       throw new MigrationError(
         isInTransaction(dataSource, failed)
           ? `migration ${failed} failed and was rolled back (${reason}); ` +
-              'the migrations before it stay, nothing else changed: mend the cause and start again'
-          : `migration ${failed} failed (${reason}) and has no transaction, so what it had done stays; ` +
-              'the migrations before it stay, too: mend the cause and start again',
+              'the migrations before it are applied, nothing else changed: fix the cause and start again'
+          : `migration ${failed} failed (${reason}) and has no transaction, so a part of it may be applied; ` +
+              'the migrations before it are applied: fix the cause and start again',
       );
     }
   });

@@ -24,16 +24,16 @@ afterAll(async () => {
 });
 
 const number = (tx: Transaction, n: unknown) => tx.query<{ n: number }>('SELECT $1::int AS n', [n]);
-/** Each with a text of its own: one that comes a second time gets a name, and one that was to get it after a failure has none. */
+/** Each statement has a different text: the second use of a text gives it a name, which would change what is tested. */
 const another = (tx: Transaction, n: number) => tx.query(`SELECT $1::int -- ${n}`, [n]);
 const divide = (tx: Transaction, by: number) => tx.query<{ n: number }>('SELECT 10 / $1::int AS n', [by]);
-/** No text can be made of it. */
+/** A value that cannot be serialised. */
 const circular: { self?: unknown } = {};
 circular.self = circular;
 const codes = (settled: PromiseSettledResult<unknown>[]) =>
   settled.map((one) => (one.status === 'fulfilled' ? 'fine' : (one.reason as { code?: string }).code));
 
-/** The pool has one connection as long as nobody asks for two at a time: what is out of step shows in the next answer. */
+/** All tests use one connection: if replies were assigned to the wrong statements, the next result would show it. */
 async function isInStep(): Promise<void> {
   const answers = await database.transaction((tx) =>
     Promise.all([1, 2, 3].map(async (n) => (await number(tx, n))[0]!.n)),
@@ -42,7 +42,7 @@ async function isInStep(): Promise<void> {
   expect(database.pool.totalCount).toBe(1);
 }
 
-describe('statements of one turn', () => {
+describe('statements issued in one turn of the event loop', () => {
   it('share a Sync, of which there is one for every 128', async () => {
     await isInStep();
     const before = proxy.syncs;
@@ -51,14 +51,14 @@ describe('statements of one turn', () => {
     expect(proxy.syncs - before).toBe(4);
   });
 
-  it('are answered each with its own rows', async () => {
+  it('each return their own rows', async () => {
     const answers = await database.transaction((tx) =>
       Promise.all(Array.from({ length: 300 }, (_, n) => number(tx, n))),
     );
     expect(answers.map(([row]) => row!.n)).toEqual(Array.from({ length: 300 }, (_, n) => n));
   });
 
-  it('of which one fails: those before it are answered, those after it are not tried', async () => {
+  it('of which one fails: those before it succeed, those after it do not run', async () => {
     let settled: PromiseSettledResult<unknown>[] = [];
     const failing = database.transaction(async (tx) => {
       settled = await Promise.allSettled([
@@ -74,7 +74,7 @@ describe('statements of one turn', () => {
     await isInStep();
   });
 
-  it('of which one fails, in the next Sync as well', async () => {
+  it('of which one fails: those of the next Sync do not run either', async () => {
     let settled: PromiseSettledResult<unknown>[] = [];
     const failing = database.transaction(async (tx) => {
       const all = [divide(tx, 0), ...Array.from({ length: 300 }, (_, n) => another(tx, n))];
@@ -85,7 +85,7 @@ describe('statements of one turn', () => {
     await isInStep();
   });
 
-  it('of which one cannot be written down: it fails alone', async () => {
+  it('of which one cannot be serialised: it fails alone', async () => {
     let settled: PromiseSettledResult<unknown>[] = [];
     const failing = database.transaction(async (tx) => {
       settled = await Promise.allSettled([number(tx, 1), number(tx, circular), number(tx, 2)]);
@@ -95,7 +95,7 @@ describe('statements of one turn', () => {
     await isInStep();
   });
 
-  it('of which one cannot be written down after another one failed', async () => {
+  it('of which one cannot be serialised after another one failed', async () => {
     let settled: PromiseSettledResult<unknown>[] = [];
     const failing = database.transaction(async (tx) => {
       const failed = divide(tx, 0);
@@ -108,7 +108,7 @@ describe('statements of one turn', () => {
     await isInStep();
   });
 
-  it('of which one cannot be written down: its text can be used again', async () => {
+  it('of which one cannot be serialised: its text can be used again', async () => {
     let after: unknown;
     const failing = database.transaction(async (tx) => {
       await Promise.allSettled([number(tx, 1), number(tx, circular)]);
@@ -118,7 +118,7 @@ describe('statements of one turn', () => {
     expect(after).toEqual([{ n: 2 }]);
   });
 
-  it('of which one fails: that is heard before what was skipped because of it, and is its cause', async () => {
+  it('of which one fails: it rejects before the statements that were skipped, and is their cause', async () => {
     const deep = async (tx: Transaction) => {
       const later = async () => divide(tx, 0);
       await later();
@@ -152,7 +152,7 @@ describe('statements of one turn', () => {
   });
 });
 
-it('writes values as node-postgres does, also those that write themselves', async () => {
+it('serialises values as node-postgres does, also those with a toPostgres method', async () => {
   const own = { toPostgres: () => '7' };
   const values = [own, own, new Date(0), { a: 1 }, ['x', null], Buffer.from('b'), null, true];
   const sql = `SELECT $1::int AS a, $2::int AS b, $3::timestamptz AS at, $4::json AS json, $5::text[] AS list, $6::bytea AS bytes,
@@ -170,7 +170,7 @@ it('writes values as node-postgres does, also those that write themselves', asyn
   });
 });
 
-it('a kept statement that was to be parsed after a failure is parsed with its next use', async () => {
+it('parses a prepared statement on its next use if a failure kept it from being parsed', async () => {
   const KEPT = prepared('SELECT $1::int + 1 AS n');
   const failing = database.transaction((tx) => Promise.all([divide(tx, 0), tx.query(KEPT, [1])]));
   await expect(failing).rejects.toMatchObject({ code: '22012' });
@@ -178,7 +178,7 @@ it('a kept statement that was to be parsed after a failure is parsed with its ne
   await isInStep();
 });
 
-it('a connection that has lost its kept statements is not used again, whoever hears of it', async () => {
+it('does not use a connection again that has lost its prepared statements, whichever statement fails', async () => {
   const KEPT = prepared('SELECT 1 AS kept');
   const asked = (tx: Transaction) => {
     void tx.query(KEPT);
@@ -190,7 +190,7 @@ it('a connection that has lost its kept statements is not used again, whoever he
   expect(await database.transaction(asked)).toEqual([{ n: 1 }]);
 });
 
-it('waits for what is issued after an answer that nobody outside awaits', async () => {
+it('waits for statements that are issued after one that the work did not await', async () => {
   const answers: number[] = [];
   await database.transaction(async (tx) => {
     void (async () => {
@@ -200,7 +200,7 @@ it('waits for what is issued after an answer that nobody outside awaits', async 
   expect(answers).toEqual([1, 2, 3]);
 });
 
-it('a connection that breaks fails all that was not answered, and the process lives', async () => {
+it('fails all pending statements when the connection breaks, and the process survives', async () => {
   let settled: PromiseSettledResult<unknown>[] = [];
   const failing = database.transaction(async (tx) => {
     settled = await Promise.allSettled([

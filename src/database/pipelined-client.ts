@@ -6,59 +6,65 @@ import { NotReplicated } from './faults.ts';
 
 const { prepareValue } = utils as { prepareValue: (value: unknown) => unknown };
 
-/** One statement; with a name it stays prepared on the connection until it is forgotten. */
+/** One statement. If it has a name, it stays prepared on the connection until it is deallocated. */
 interface Statement {
   readonly name?: string | undefined;
   readonly text: string;
   readonly values?: unknown[] | undefined;
 }
 
-/** Most statements that share a Sync: their answers come together, and whoever goes on with one should not wait for all. */
-const MAX_TOGETHER = 128;
+/** Results of statements that share a Sync arrive together, and a caller should not have to wait for too many others. */
+const MAX_STATEMENTS_PER_SYNC = 128;
 
 /**
- * A connection on which statements that are issued in one turn are written together and share a Sync.
+ * A connection that writes all statements issued in one turn of the event loop together, with one shared Sync.
  *
- * node-postgres ends every statement with a Sync of its own, and the server answers each Sync with a packet of its own.
- * Measured with an upsert per message in batches of 512: PostgreSQL 22 µs per statement and 13 with shared ones, Node 15
- * and 6. So here a statement is over when the server says that it is complete, and a Sync has a place of its own in the
- * queue of what is to be answered. What comes after a failure the server skips, up to the next Sync, without a word: it
- * fails here as it would have failed there, a turn later, so that whoever waits for both hears of the failure first.
+ * node-postgres ends every statement with its own Sync, and the server replies to each Sync with its own packet. Measured
+ * with an upsert per message in batches of 512: PostgreSQL needs 22 µs per statement, and 13 µs with a shared Sync; Node
+ * needs 15 µs, and 6 µs. So here a statement ends with its CommandComplete, and a Sync is an entry of its own in the queue
+ * of expected replies. After a failure the server silently skips everything up to the next Sync. The skipped statements
+ * are rejected here with the code the server would have used (25P02), one turn of the event loop later, so that a caller
+ * who awaits several statements sees the original error first.
  *
- * This leans on what node-postgres keeps to itself; its version is pinned, and `pipelined-client.spec.ts` is for the next one.
+ * This class depends on internals of node-postgres. Its version is pinned, and `pipelined-client.spec.ts` must pass before
+ * it is upgraded. ADR 0014 has the reasons and the measurements.
  */
 export class PipelinedClient extends (pg.Client as unknown as new (
   config?: string | pg.ClientConfig,
 ) => pg.Client & Internals) {
-  /** Issued since the last Sync. */
-  private unsynced = 0;
-  private gathering = false;
+  /** Number of statements issued since the last Sync. */
+  private sinceSync = 0;
+  private corked = false;
 
   /**
-   * A pool listens to a connection only while it is idle. One that breaks in our hands, or says why after it was given
-   * up, would end the process; the statement in flight, or the next one, fails with the same news.
+   * A pool handles 'error' events of a connection only while the connection is idle. Without this handler, a connection
+   * that breaks while it is checked out, or reports an error after it was discarded, would end the process. The error is
+   * not lost: the statement in flight, or the next one, fails with it.
    */
   constructor(config?: string | pg.ClientConfig) {
     super(config);
     this.on('error', () => undefined);
   }
 
-  /** Sends a statement with its neighbours. Throws, not rejects, where a value cannot be written: nothing of it was sent. */
+  /**
+   * Sends a statement together with the others of this turn. Throws synchronously if a value cannot be serialised: then
+   * nothing of the statement was sent.
+   */
   issue({ name, text, values = [] }: Statement): Promise<QueryResult> {
-    // Here, where it can still be refused without a trace; node-postgres would have sent half of it.
-    const written = values.map((value) => prepareValue(value));
+    // Serialised here, before anything is sent: node-postgres would fail after it has sent half of the statement.
+    const serialised = values.map((value) => prepareValue(value));
     this.cork();
     return new Promise<QueryResult>((resolve, reject) => {
-      const statement = new Unsynced(text, written);
+      const statement = new UnsyncedQuery(text, serialised);
       statement.name = name;
       statement.callback = (error, result) => (error ? reject(error) : resolve(result!));
       this.query(statement as unknown as pg.Query);
-      this.unsynced += 1;
-      if (this.unsynced >= MAX_TOGETHER) this.sync();
+      this.sinceSync += 1;
+      if (this.sinceSync >= MAX_STATEMENTS_PER_SYNC) this.sync();
     });
   }
 
-  /** Sends text without values, of any number of statements: the server takes it as one, and answers with a Sync of its own. */
+  /** Sends SQL text without values, with any number of statements in it (the simple query protocol, which has no Sync). */
   simpleQuery(text: string): Promise<QueryResult> {
     this.cork();
     this.sync();
@@ -67,32 +73,32 @@ export class PipelinedClient extends (pg.Client as unknown as new (
     });
   }
 
-  /** The server forgets a statement; nothing happens where it has never heard of it. */
+  /** Deallocates a prepared statement on the server; has no effect if the server does not know the name. */
   deallocate(name: string): void {
     this.cork();
     this.connection.close({ type: 'S', name });
     delete this.connection.parsedStatements[name];
     delete this.connection.submittedNamedStatements[name];
-    this.unsynced += 1;
+    this.sinceSync += 1;
   }
 
-  /** What is issued in one turn is written together: a call to the system for each would cost more than the rest of it. */
+  /** Statements issued in one turn are written together: one system call for each would cost more than all the rest. */
   private cork(): void {
-    if (this.gathering) return;
-    this.gathering = true;
+    if (this.corked) return;
+    this.corked = true;
     const { stream } = this.connection;
     stream.cork();
     process.nextTick(() => {
-      this.gathering = false;
+      this.corked = false;
       this.sync();
       stream.uncork();
     });
   }
 
   private sync(): void {
-    if (this.unsynced === 0) return;
-    this.unsynced = 0;
-    this._queryQueue.push(new Sync());
+    if (this.sinceSync === 0) return;
+    this.sinceSync = 0;
+    this._queryQueue.push(new SyncQuery());
     this._pulseQueryQueue();
   }
 
@@ -106,14 +112,15 @@ export class PipelinedClient extends (pg.Client as unknown as new (
     this.finishUnsynced();
   }
 
-  /** Nothing more comes for a statement without a Sync of its own. */
+  /** For a statement that shares a Sync no ReadyForQuery follows, so node-postgres is told here that it is complete. */
   private finishUnsynced(): void {
-    if (this._getActiveQuery() instanceof Unsynced) this._handleReadyForQuery({ status: 'T' });
+    if (this._getActiveQuery() instanceof UnsyncedQuery) this._handleReadyForQuery({ status: 'T' });
   }
 
   /**
-   * A COMMIT whose wait for a synchronous standby was cancelled is reported with a warning, and then as done: committed here,
-   * and lost if this server is. Known by the server's routine, which no locale translates.
+   * For a COMMIT whose wait for a synchronous standby was cancelled, the server sends a warning and then reports success:
+   * the transaction is committed on this server, and lost if this server is lost. The warning is recognised by the name of
+   * the server's C function, which is not translated.
    */
   override _handleNotice(message: { readonly routine?: string }): void {
     super._handleNotice(message);
@@ -122,26 +129,26 @@ export class PipelinedClient extends (pg.Client as unknown as new (
   }
 
   override _handleErrorMessage(message: unknown): void {
-    const skips = this._getActiveQuery() instanceof Unsynced;
+    const sharesSync = this._getActiveQuery() instanceof UnsyncedQuery;
     super._handleErrorMessage(message);
-    if (skips) this.skipToSync(message);
+    if (sharesSync) this.skipToSync(message);
   }
 
   private skipToSync(cause: unknown): void {
     const sent = this._sentQueryQueue;
-    const synced = sent.findIndex((one) => !(one instanceof Unsynced));
+    const synced = sent.findIndex((one) => !(one instanceof UnsyncedQuery));
     const skipped = sent.splice(0, synced < 0 ? sent.length : synced);
     for (const { name } of skipped) if (name) delete this.connection.submittedNamedStatements[name];
     setImmediate(() => {
       for (const statement of skipped) statement.handleError(new Skipped(cause));
     });
-    // That Sync is what is answered next.
+    // The next reply of the server belongs to that Sync.
     this.readyForQuery = true;
     this._pulseQueryQueue();
   }
 }
 
-/** As the server says it of what comes after a failure; `cause` is that failure. */
+/** Code and message are what the server reports for a statement after a failure; `cause` is that failure. */
 class Skipped extends Error {
   readonly code = '25P02';
 
@@ -150,10 +157,11 @@ class Skipped extends Error {
   }
 }
 
-const Query = pg.Query as unknown as new (text: string, values?: unknown[]) => Queued;
+const Query = pg.Query as unknown as new (text: string, values?: unknown[]) => QueuedQuery;
 
-class Unsynced extends Query {
-  /** The other way to ask for something has no Sync to share. */
+/** A statement without a Sync of its own. */
+class UnsyncedQuery extends Query {
+  /** Forces the extended query protocol: the simple one cannot share a Sync. */
   override requiresPreparation(): boolean {
     return true;
   }
@@ -163,8 +171,8 @@ class Unsynced extends Query {
   }
 }
 
-/** Answered when the server is through with all before it. */
-class Sync extends Query {
+/** A Sync as an entry in the queue; the server replies to it after everything that was sent before it. */
+class SyncQuery extends Query {
   constructor() {
     super('');
   }
@@ -174,7 +182,7 @@ class Sync extends Query {
     return null;
   }
 
-  /** The connection broke: those who wait for an answer hear of it. */
+  /** The connection broke. The pending statements are rejected; nobody waits for the Sync itself. */
   override handleError(): void {}
 }
 
@@ -187,11 +195,11 @@ interface Connection {
   execute(what: { portal: string }): void;
 }
 
-interface Queued {
+interface QueuedQuery {
   name: string | undefined;
   readonly portal: string;
   callback: (error: Error | null, result?: QueryResult) => void;
-  /** What it fails with when the server is through with it. */
+  /** If set, the query is rejected with this error once the server has completed it. */
   _canceledDueToError: Error | false;
   requiresPreparation(): boolean;
   submit(connection: Connection): unknown;
@@ -201,11 +209,11 @@ interface Queued {
 
 interface Internals {
   readonly connection: Connection;
-  readonly _queryQueue: Queued[];
-  readonly _sentQueryQueue: Queued[];
+  readonly _queryQueue: QueuedQuery[];
+  readonly _sentQueryQueue: QueuedQuery[];
   readyForQuery: boolean;
   _pulseQueryQueue(): void;
-  _getActiveQuery(): Queued | undefined;
+  _getActiveQuery(): QueuedQuery | undefined;
   _handleCommandComplete(message: unknown): void;
   _handleEmptyQuery(message: unknown): void;
   _handleErrorMessage(message: unknown): void;

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { FORCE_INDEX_PLANS } from './force-index-plans.ts';
 
-/** Plain SQL on the pool of the read API: a flood of readers stays among itself. */
+/** Plain SQL on the pool of the read API: many readers can only slow down each other, not the engine. */
 @Injectable()
 export class Reads {
   constructor(private readonly dataSource: DataSource) {}
@@ -11,7 +11,7 @@ export class Reads {
     return this.dataSource.query(sql, parameters as unknown[]);
   }
 
-  /** One that goes straight to its rows, whatever is known of the table. */
+  /** For a statement that finds its rows by an index and must do so whatever the table's statistics say. */
   queryWithIndexPlans<Row>(sql: string, parameters: readonly unknown[]): Promise<Row[]> {
     return this.dataSource.transaction(async (manager) => {
       await manager.query(FORCE_INDEX_PLANS);

@@ -14,38 +14,38 @@ beforeAll(async () => {
 afterAll(() => server.drop());
 
 describe('the check of the server at the start', () => {
-  it('answers with the version of a server that will do', async () => {
+  it('returns the version of a usable server', async () => {
     const [row] = await server.query<{ version: string }>(
       `SELECT current_setting('server_version') AS version`,
     );
     expect(await checkServer(server.url, 5_000)).toBe(row!.version);
   });
 
-  it('names the place, the reason and the next step when nobody listens, and never the password', async () => {
-    const fault = await refusal(checkServer('postgres://someone:canary@127.0.0.1:1/z', 5_000));
-    expect(fault).toMatch(
+  it('names the address, the reason and the next step when the server is unreachable, never the password', async () => {
+    const message = await refusal(checkServer('postgres://someone:canary@127.0.0.1:1/z', 5_000));
+    expect(message).toMatch(
       /^cannot reach PostgreSQL at 127\.0\.0\.1:1 \(.*ECONNREFUSED.*\); check DATABASE_URL/,
     );
-    expect(fault).not.toMatch(/canary|\n/);
+    expect(message).not.toMatch(/canary|\n/);
   });
 
-  it('names the reason when several addresses refuse, of which node gives no message', async () => {
+  it('names the reason when several addresses refuse, although the error of Node has no message', async () => {
     expect(await refusal(checkServer('postgres://x:y@localhost:1/z', 5_000))).toContain('ECONNREFUSED');
   });
 
-  it('does not wait for ever for a server that accepts and says nothing', async () => {
+  it('does not wait for ever for a server that accepts and never replies', async () => {
     const silent = await startSilentServer();
     expect(await refusal(checkServer(silent.url, 50))).toContain('timeout');
     await silent.close();
   });
 
-  it('does not wait for ever for one that has answered and does not close the connection', async () => {
+  it('does not wait for ever for a server that replies and does not close the connection', async () => {
     const wire = await startTcpProxy(server.url);
     expect(await queryServer(wire.url, 'test', 5_000, async () => wire.blackHole())).toBeUndefined();
     await wire.close();
   });
 
-  it('says what the server said about the login', async () => {
+  it("passes on the server's message about the login", async () => {
     const wrong = new URL(server.url);
     wrong.pathname = '/nosuchdatabase';
     expect(await refusal(checkServer(wrong.href, 5_000))).toContain('"nosuchdatabase" does not exist');
@@ -67,7 +67,7 @@ describe('the check of the server at the start', () => {
     await server.query(`DROP DATABASE ${name}`);
   });
 
-  it('refuses a server older than the oldest it is tried with', () => {
+  it('refuses a server older than the oldest supported version', () => {
     const serverOf = (major: number) => ({
       version: `${major}.9`,
       major,
@@ -84,7 +84,7 @@ describe('the check of the server at the start', () => {
 });
 
 describe('the migrations at the start', () => {
-  it('do not wait for ever for a server that accepts and says nothing', async () => {
+  it('do not wait for ever for a server that accepts and never replies', async () => {
     const silent = await startSilentServer();
     const settings = { ...loadSettings({}), databaseConnectTimeout: 50 };
     await expect(migrate(silent.url, settings, [])).rejects.toThrow('timeout');
@@ -93,7 +93,7 @@ describe('the migrations at the start', () => {
 });
 
 async function refusal(check: Promise<string>): Promise<string> {
-  const fault = await check.catch((error: unknown) => error);
-  expect(fault).toBeInstanceOf(DatabaseUnusableError);
-  return (fault as Error).message;
+  const error = await check.catch((error: unknown) => error);
+  expect(error).toBeInstanceOf(DatabaseUnusableError);
+  return (error as Error).message;
 }

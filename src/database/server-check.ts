@@ -1,11 +1,11 @@
 import pg from 'pg';
 import { closeClient } from './close-client.ts';
-import { OLDEST_SERVER_MAJOR } from './connection.ts';
+import { MIN_SERVER_MAJOR } from './connection.ts';
 
-/** The database cannot serve; the message is one line with the next step. */
+/** The database cannot be used; the message is one line with the next step. */
 export class DatabaseUnusableError extends Error {}
 
-/** Reaches the server once and refuses what would break a promise later. Answers with the server's version. */
+/** Connects once and refuses a server on which a promise would not hold. Returns the server's version. */
 export async function checkServer(url: string, timeoutMs: number): Promise<string> {
   return queryServer(url, 'sluice check', timeoutMs, async (client) => {
     const { rows } = await client.query(
@@ -17,12 +17,12 @@ export async function checkServer(url: string, timeoutMs: number): Promise<strin
   });
 }
 
-/** One connection for one look at a server that may not be there, or not answer. */
+/** Runs a query on a connection of its own, to a server that may be unreachable or may not reply. */
 export async function queryServer<Found>(
   url: string,
   name: string,
   timeoutMs: number,
-  look: (client: pg.Client) => Promise<Found>,
+  query: (client: pg.Client) => Promise<Found>,
 ): Promise<Found> {
   const client = new pg.Client({
     connectionString: url,
@@ -36,11 +36,11 @@ export async function queryServer<Found>(
     const { hostname, port } = new URL(url);
     const reason = (error as Error).message || (error as { code?: string }).code;
     throw new DatabaseUnusableError(
-      `cannot reach PostgreSQL at ${hostname}:${port || 5432} (${reason}); check DATABASE_URL and that the server runs`,
+      `cannot reach PostgreSQL at ${hostname}:${port || 5432} (${reason}); check DATABASE_URL and that the server is running`,
     );
   }
   try {
-    return await look(client);
+    return await query(client);
   } finally {
     await closeClient(client);
   }
@@ -52,9 +52,9 @@ export function refuseUnusable(server: {
   durability: string;
   encoding: string;
 }): void {
-  if (server.major < OLDEST_SERVER_MAJOR) {
+  if (server.major < MIN_SERVER_MAJOR) {
     throw new DatabaseUnusableError(
-      `PostgreSQL ${server.version} is too old: version ${OLDEST_SERVER_MAJOR} or newer is needed; upgrade the server`,
+      `PostgreSQL ${server.version} is too old: version ${MIN_SERVER_MAJOR} or newer is needed; upgrade the server`,
     );
   }
   if (server.durability === 'off') {

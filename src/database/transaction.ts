@@ -1,125 +1,128 @@
 import type { QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
-import { codeOf, markAsOurs } from './faults.ts';
+import { codeOf, markEngineError } from './faults.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
 import { preparedName, refuseNaN } from './prepared.ts';
 
-/** A statement in a transaction in which another one has failed. */
+/** SQLSTATE of a statement in a transaction in which an earlier statement failed. */
 const ABORTED = '25P02';
 
-/** No name is used twice, whatever became of the first. */
-let lastName = 0;
+/** A name is never used twice, even if the first statement of that name failed. */
+let lastStatementNumber = 0;
 
-/** Work in a transaction did not end in the time it was given. */
+/** The work of a transaction exceeded its time limit. */
 export class TransactionTimeout extends Error {
   constructor(ms: number) {
     super(`it took longer than ${formatDuration(ms)}`);
-    this.name = 'TookTooLong';
+    this.name = 'TransactionTimeout';
   }
 }
 
 /**
- * An open transaction. Statements issued without awaiting each other are pipelined: they reach the server in
- * the order issued, in one round trip, and of those issued in one turn the first that fails keeps the others from being
- * tried. A text that comes a second time is parsed once for all the times to come, and
- * forgotten with the transaction (measured: an upsert per message cost the server 96 µs, and 36 then), unless it is one
- * that is kept.
+ * An open transaction. Statements issued without awaiting each other are pipelined: they reach the server in the order
+ * in which they were issued, in one round trip. If one of the statements issued in the same turn of the event loop
+ * fails, the server does not run the ones after it.
+ *
+ * A statement that is used a second time within the transaction is parsed once for all further uses (measured: an upsert
+ * per message cost the server 96 µs, and 36 µs this way) and deallocated when the transaction ends, unless it is one that
+ * stays prepared (`prepared()`).
  */
 export class Transaction {
-  /** Statements that are not answered yet. */
-  private unanswered = 0;
+  /** Number of statements the server has not completed yet. */
+  private pendingStatements = 0;
   private failure: { readonly reason: unknown } | undefined;
-  /** By us: the server has never heard of it, and would commit the rest. */
-  private refused: { readonly reason: unknown } | undefined;
-  private onAnswered: () => void = () => undefined;
-  /** Texts that came before, with their names if they came more than once. */
-  private readonly uses = new Map<string, string | undefined>();
+  /** A statement that failed before it was sent. The server does not know of it and would commit the rest. */
+  private notSent: { readonly reason: unknown } | undefined;
+  private onStatementSettled: () => void = () => undefined;
+  /** Statements used so far, each with its name from its second use on. */
+  private readonly statementNames = new Map<string, string | undefined>();
   private entityManager: EntityManager | undefined;
-  private over = false;
-  private committed: Promise<void> | undefined;
+  private ended = false;
+  private committing: Promise<void> | undefined;
 
   constructor(
     private readonly client: PipelinedClient,
     private readonly dataSource: DataSource | undefined,
-    /** Behind a pooler another server connection would get to see the names. */
-    private readonly mayName: boolean,
+    /** Behind a pooler a later statement may run on another server connection, where the name is unknown. */
+    private readonly namesAllowed: boolean,
   ) {}
 
-  /** To be issued first. */
+  /** Must be issued first. */
   async begin(statements: readonly string[]): Promise<void> {
     await Promise.all(statements.map((text) => this.client.issue({ text })));
   }
 
-  /** One statement, its rows. */
+  /** Runs one statement and returns its rows. */
   query<Row>(sql: string, parameters: readonly unknown[] = []): Promise<Row[]> {
     return this.track(this.send(sql, parameters), ({ rows }) => rows as Row[]);
   }
 
-  /** One statement, how many rows it changed. */
+  /** Runs one statement and returns the number of rows it changed. */
   execute(sql: string, parameters: readonly unknown[] = []): Promise<number> {
     return this.track(this.send(sql, parameters), ({ rowCount }) => rowCount ?? 0);
   }
 
-  /** TypeORM on this very transaction. `manager.transaction()` inside it makes a savepoint, never a COMMIT. */
+  /** A TypeORM manager that works in this transaction. `manager.transaction()` makes a savepoint, never a COMMIT. */
   get manager(): EntityManager {
     this.entityManager ??= managerOn((sql, parameters) => {
       const sent = this.send(sql, parameters);
-      sent.catch(markAsOurs);
+      sent.catch(markEngineError);
       return sent;
     }, this.dataSource);
     return this.entityManager;
   }
 
-  /** Resolves when every statement issued so far has been answered; rejects with the first one's error. */
-  async allAnswered(): Promise<void> {
-    while (this.unanswered > 0 && !this.failure) {
+  /** Resolves when every statement issued so far has completed; rejects with the error of the first that failed. */
+  async allSettled(): Promise<void> {
+    while (this.pendingStatements > 0 && !this.failure) {
       await new Promise<void>((resolve) => {
-        this.onAnswered = resolve;
+        this.onStatementSettled = resolve;
       });
     }
     if (this.failure) throw this.failure.reason;
   }
 
   /**
-   * The last statements, all issued before `issue` returns: COMMIT goes with them, in the same round trip. Only an error
-   * of one of them keeps it from happening, so what must hold is for the statements to say, not for whoever reads the
-   * answers. Rejects with what failed by itself: the statements after it, and COMMIT, fail because of it.
+   * Sends the last statements of the transaction and COMMIT in the same round trip; `issue` must issue all of them before
+   * it returns. Only an error of one of these statements prevents the commit. So a condition that must hold has to be
+   * checked inside a statement: the caller sees the results when the commit has already happened. Rejects with the error
+   * of the statement that failed first, not with those of the statements (and COMMIT) that failed because of it.
    */
-  async commitWith<Answer>(issue: () => readonly Promise<Answer>[]): Promise<Answer[]> {
+  async commitWith<Result>(issue: () => readonly Promise<Result>[]): Promise<Result[]> {
     const issued = issue();
-    const [committed, ...answers] = await Promise.allSettled([this.commit(), ...issued]);
-    const failures = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    const [committed, ...results] = await Promise.allSettled([this.commit(), ...issued]);
+    const failures = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
     const cause = failures.find((reason) => codeOf(reason) !== ABORTED) ?? failures[0];
     if (cause !== undefined) throw cause;
     if (committed.status === 'rejected') throw committed.reason;
-    return answers.map((one) => (one as PromiseFulfilledResult<Awaited<Answer>>).value);
+    return results.map((one) => (one as PromiseFulfilledResult<Awaited<Result>>).value);
   }
 
-  /** Once; what was said to be last has it with it. */
+  /** Sends COMMIT once; a second call returns the same promise (`commitWith` has already sent it). */
   commit(): Promise<void> {
-    this.committed ??= this.sendCommit();
-    return this.committed;
+    this.committing ??= this.sendCommit();
+    return this.committing;
   }
 
-  /** Its COMMIT is on its way, or was answered: whatever failed before and was undone does not count any more. */
-  get isEnding(): boolean {
-    return this.committed !== undefined;
+  /** COMMIT was sent. An earlier failure that was undone by a savepoint no longer matters. */
+  get isCommitting(): boolean {
+    return this.committing !== undefined;
   }
 
   private async sendCommit(): Promise<void> {
     this.end();
-    if (this.refused) throw this.refused.reason;
-    const answer = this.client.issue({ text: 'COMMIT' });
+    if (this.notSent) throw this.notSent.reason;
+    const sent = this.client.issue({ text: 'COMMIT' });
     this.deallocate();
-    const { command } = await answer;
-    // COMMIT of a transaction in which a statement failed says ROLLBACK, and is no error to the server.
-    if (command !== 'COMMIT') throw new Error('a statement of the transaction had failed: nothing was kept');
+    const { command } = await sent;
+    // The server does not report an error for COMMIT in a failed transaction: it rolls back and returns ROLLBACK.
+    if (command !== 'COMMIT') throw new Error('a statement of the transaction failed: nothing was committed');
   }
 
   /**
-   * The answer of the work; rejects before there is one when the connection breaks, or after so long. Work that waits for
-   * something else than the database would not hear of it.
+   * The result of `work`; rejects early when the connection breaks or the time limit is exceeded. Without this, work that
+   * waits for something other than the database would not notice either.
    */
   withTimeout<T>(ms: number, work: Promise<T>): Promise<T> {
     const { client } = this;
@@ -137,82 +140,82 @@ export class Transaction {
   }
 
   /**
-   * From here on nothing is sent: a branch of the work that still runs after another one failed would write
-   * outside of any transaction, or into that of the connection's next user.
+   * After this call no statement is sent. A branch of the work that is still running after another branch failed would
+   * otherwise write outside of any transaction, or into the transaction of the connection's next user.
    */
   end(): void {
-    this.over = true;
+    this.ended = true;
   }
 
   private send(sql: string, parameters: readonly unknown[] | undefined): Promise<QueryResult> {
-    if (this.over) return Promise.reject(new Error('the transaction is over'));
+    if (this.ended) return Promise.reject(new Error('the transaction has ended'));
     const values = parameters as unknown[] | undefined;
     const name = this.nameOf(sql, values);
-    const isKept = preparedName(sql) !== undefined;
-    const isText = !isKept && (values === undefined || values.length === 0);
+    const isPrepared = preparedName(sql) !== undefined;
+    const isSimple = !isPrepared && (values === undefined || values.length === 0);
     try {
-      if (isKept) refuseNaN(sql, values ?? []);
-      return isText ? this.client.simpleQuery(sql) : this.client.issue({ name, text: sql, values });
+      if (isPrepared) refuseNaN(sql, values ?? []);
+      return isSimple ? this.client.simpleQuery(sql) : this.client.issue({ name, text: sql, values });
     } catch (reason) {
-      this.refused ??= { reason };
+      this.notSent ??= { reason };
       return Promise.reject(reason);
     }
   }
 
-  /** One that is not kept: from its second use on. */
+  /** The name to prepare the statement under: fixed for a `prepared()` one, for others from their second use on. */
   private nameOf(sql: string, values: readonly unknown[] | undefined): string | undefined {
-    if (!this.mayName) return undefined;
-    const kept = preparedName(sql);
-    if (kept || !values?.length) return kept;
-    if (!this.uses.has(sql)) {
-      this.uses.set(sql, undefined);
+    if (!this.namesAllowed) return undefined;
+    const fixedName = preparedName(sql);
+    if (fixedName || !values?.length) return fixedName;
+    if (!this.statementNames.has(sql)) {
+      this.statementNames.set(sql, undefined);
       return undefined;
     }
-    const known = this.uses.get(sql);
+    const known = this.statementNames.get(sql);
     if (known) return known;
-    lastName += 1;
-    const name = `sluice_${lastName}`;
-    this.uses.set(sql, name);
+    lastStatementNumber += 1;
+    const name = `sluice_${lastStatementNumber}`;
+    this.statementNames.set(sql, name);
     return name;
   }
 
   /**
-   * What is not kept does not stay prepared on the connection. To be issued once the transaction is over, whichever way: what
-   * goes with a COMMIT that is skipped is skipped with it.
+   * Deallocates the statements that were named for this transaction only. Must be issued again with ROLLBACK when the
+   * transaction failed: the server skips a deallocation that was sent together with a COMMIT it skips.
    */
   deallocate(): void {
-    for (const name of this.uses.values()) if (name !== undefined) this.client.deallocate(name);
+    for (const name of this.statementNames.values()) if (name !== undefined) this.client.deallocate(name);
   }
 
-  /** A statement nobody awaits must not outlive its transaction, and its failure must still roll it back. */
+  /** The transaction waits for statements that its caller does not await, and is rolled back when one of them fails. */
   private track<T>(sent: Promise<QueryResult>, pick: (result: QueryResult) => T): Promise<T> {
-    this.unanswered += 1;
-    const answer = sent.then(pick, (reason) => {
-      markAsOurs(reason);
-      markAsOurs(reason.cause);
+    this.pendingStatements += 1;
+    const result = sent.then(pick, (reason) => {
+      markEngineError(reason);
+      markEngineError(reason.cause);
       this.failure ??= { reason };
-      // As node-postgres does: the stack of whoever asked, not of the socket.
+      // As node-postgres does: the stack of the caller, not of the socket.
       Error.captureStackTrace(reason);
       throw reason;
     });
-    const answered = () => {
-      this.unanswered -= 1;
-      if (this.unanswered === 0 || this.failure) this.onAnswered();
+    const settled = () => {
+      this.pendingStatements -= 1;
+      if (this.pendingStatements === 0 || this.failure) this.onStatementSettled();
     };
-    // After whoever waits for it: what they issue next is waited for, too.
-    answer.then(answered, answered);
-    return answer;
+    // Runs after the caller's own continuation, so that a statement which the caller issues next is waited for, too.
+    result.then(settled, settled);
+    return result;
   }
 
-  /** What a failure that was only due to another one was due to, as far as it is known. */
-  causeOf(error: unknown): unknown {
+  /** For an error that only says "transaction is aborted": the error that aborted it, if it is known. */
+  rootCause(error: unknown): unknown {
     return codeOf(error) === ABORTED ? (this.failure?.reason ?? error) : error;
   }
 }
 
 type Send = (sql: string, parameters: readonly unknown[] | undefined) => Promise<QueryResult>;
 
-/** Binds a TypeORM query runner to a connection that is inside a transaction already. */
+/** Binds a TypeORM query runner to a connection that is already inside a transaction. */
 function managerOn(send: Send, dataSource: DataSource | undefined): EntityManager {
   if (!dataSource) throw new Error('this database was opened without entities');
   const runner = dataSource.createQueryRunner();

@@ -20,7 +20,7 @@ describe('a log line', () => {
     });
   });
 
-  it('is written from its level on', () => {
+  it('is written only if its level is severe enough', () => {
     const lines = linesOf((log) => {
       log.debug({ event: 'a.b' }, 'no');
       log.warn({ event: 'a.c' }, 'yes');
@@ -74,7 +74,7 @@ describe('a log line', () => {
     }
   });
 
-  it('has the name, code, message and stack of an error, and nothing PostgreSQL quotes from a row', () => {
+  it('has the name, code, message and stack of an error, and nothing that PostgreSQL quotes from a row', () => {
     const fault = Object.assign(new Error('duplicate key value violates unique constraint "inbox_pkey"'), {
       name: 'error',
       code: '23505',
@@ -110,14 +110,14 @@ describe('a log line', () => {
     expect(JSON.parse(line!).error.message).toContain('"…"');
   });
 
-  it('has nothing of a text that was no JSON', () => {
+  it('contains nothing of a text that could not be parsed as JSON', () => {
     const fault = parseFault(`{"a": ${CANARY}`);
     expect(fault.message).toContain('canary');
     const [line] = linesOf((log) => log.error({ event: 'a.b', error: fault }, 'words'));
     expect(line).not.toContain('canary');
   });
 
-  it('survives whatever it is given', () => {
+  it('can be made of any value', () => {
     const ring: Record<string, unknown> = {};
     ring.ring = ring;
     const lines = linesOf((log) => {
@@ -145,8 +145,8 @@ describe('a log line', () => {
   });
 });
 
-describe('what Nest says', () => {
-  it('is in the form of our own lines, its chatter at debug', () => {
+describe('a log line of Nest', () => {
+  it('has the format of the other lines; start-up messages are at debug', () => {
     const lines = linesOf((log) => {
       const nest = new NestLog(log);
       nest.log('mapped', 'Router');
@@ -172,7 +172,7 @@ describe('what Nest says', () => {
 });
 
 describe('a log on a terminal', () => {
-  it('is a line with time, level, event, words and fields, and the stack of an error below it', () => {
+  it('is a line with time, level, event, message and fields, and the stack of an error below it', () => {
     const shown: string[] = [];
     const log = createLog(
       { logLevel: 'trace', logFormat: 'pretty' },

@@ -9,8 +9,8 @@ export type Log = Logger;
 export const LOG = Symbol('Log');
 
 /**
- * One JSON object per line. Every line of ours has a stable `event` (`area.what-happened`), so that a search
- * or an alert survives a change of the words beside it; none has a secret or a payload in it.
+ * Logs one JSON object per line. Every line has a stable `event` (`area.what-happened`), so that searches and alerts
+ * survive a change of the message text. No line contains a secret or a payload.
  */
 export function createLog(
   settings: Pick<Settings, 'logLevel' | 'logFormat'>,
@@ -22,7 +22,7 @@ export function createLog(
       base: { service: 'sluice', pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }), log: withoutSecrets },
-      // Whatever was thrown: `error.message` is where to search.
+      // A thrown value that is not an object: its text is still found in `error.message`.
       serializers: { error: (error) => (typeof error === 'object' ? error : { message: String(error) }) },
       hooks: { streamWrite: withoutSecretTexts },
     },
@@ -34,7 +34,7 @@ function defaultDestination(settings: Pick<Settings, 'logFormat'>): DestinationS
   const pretty = settings.logFormat === 'pretty' || (settings.logFormat === 'auto' && process.stdout.isTTY);
   if (pretty) return prettyStream(process.stdout);
   const destination = pino.destination({ fd: 1, sync: true });
-  // A pipe without a reader (EPIPE), a closed terminal (EIO): that must not end the process in the middle of a drain.
+  // A pipe without a reader (EPIPE) or a closed terminal (EIO) must not end the process in the middle of a drain.
   destination.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
     destination.write = () => true;

@@ -10,7 +10,7 @@ import {
   Registry,
 } from 'prom-client';
 
-/** However many ask, the metrics are collected this often: that takes milliseconds in which nothing else runs. */
+/** Max age of the collected text: collecting takes milliseconds in which nothing else runs, so scrapes share it. */
 const FRESH_MS = 1_000;
 
 interface Collected {
@@ -18,7 +18,7 @@ interface Collected {
   readonly text: Promise<Buffer>;
 }
 
-/** Every metric is made here: prefix `sluice_`, base units, a name that says its unit. */
+/** Creates every metric of the service: prefix `sluice_`, base units, the unit in the name. */
 @Injectable()
 export class Metrics {
   readonly registry = new Registry();
@@ -28,12 +28,12 @@ export class Metrics {
     collectDefaultMetrics({ register: this.registry, prefix: 'sluice_' });
   }
 
-  /** The text that Prometheus reads, at most a second old; the same bytes for all who ask meanwhile. */
+  /** The text for Prometheus, at most a second old; concurrent scrapes get the same bytes. */
   text(): Promise<Buffer> {
     if (this.last && performance.now() - this.last.at < FRESH_MS) return this.last.text;
     const collected = { at: performance.now(), text: this.registry.metrics().then(Buffer.from) };
     this.last = collected;
-    // One that failed is not kept.
+    // A failed collection is not cached.
     collected.text.catch(() => {
       if (this.last === collected) this.last = undefined;
     });

@@ -1,7 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import type { Log } from './logger.ts';
 
-/** What Nest itself has to say, in the form of our own lines; its start-up chatter at `debug`. */
+/** Writes the log lines of Nest in the format of the service; its start-up messages at `debug`. */
 export class NestLog implements LoggerService {
   constructor(private readonly target: Log) {}
 

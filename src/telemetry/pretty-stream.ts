@@ -3,7 +3,7 @@ import type { DestinationStream } from 'pino';
 const COLOURS: Record<string, number> = { fatal: 31, error: 31, warn: 33, info: 32, debug: 36, trace: 90 };
 const SHOWN_APART = new Set(['level', 'time', 'service', 'pid', 'event', 'msg', 'error']);
 
-/** For people at a terminal: `12:00:00.123 info  inbox.dead  words  key=value`. */
+/** Log lines for a terminal: `12:00:00.123 info  inbox.dead  message  key=value`. */
 export function prettyStream(target: { write(text: string): unknown }): DestinationStream {
   return { write: (line) => void target.write(prettyLine(JSON.parse(line))) };
 }

@@ -1,22 +1,22 @@
 import { types } from 'node:util';
 
-/** What opens a door. Compared without case and punctuation: `apiKey`, `API_KEY` and `api-key` are one. */
+/** Names of fields that hold credentials, compared without case and punctuation: `apiKey` equals `API_KEY` and `api-key`. */
 const SECRET_FIELDS = [
   ...['authorization', 'cookie', 'setcookie', 'secret', 'secrets', 'password', 'token', 'signature'],
   ...['apikey', 'apikeys', 'databaseurl', 'connectionstring', 'secretskeys'],
 ];
-/** What belongs to the users. */
+/** Names of fields that hold data of users. */
 const PRIVATE_FIELDS = ['payload', 'data', 'body', 'headers', 'parameters', 'values'];
 const CENSORED = new Set([...SECRET_FIELDS, ...PRIVATE_FIELDS]);
 
-const DEEPEST = 6;
+const MAX_DEPTH = 6;
 
-/** The fields of a log line as they may be written: censored by name, however deep they stand. */
+/** The fields of a log line with secret and private fields censored by name, at any depth. */
 export function withoutSecrets(fields: Record<string, unknown>): Record<string, unknown> {
   return censored(fields, 0) as Record<string, unknown>;
 }
 
-/** The net below it: secrets that are known by their form, wherever in a line they stand. */
+/** Second line of defence: replaces secrets that are recognised by their form, anywhere in a line. */
 export function withoutSecretTexts(line: string): string {
   return line
     .replace(/\bsk_([A-Za-z0-9]{1,32})_[\w-]{8,}/g, 'sk_$1_[redacted]')
@@ -28,7 +28,7 @@ function censored(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (isError(value)) return errorFields(value);
   if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
-  if (depth === DEEPEST) return '[deeper]';
+  if (depth === MAX_DEPTH) return '[deeper]';
   if (Array.isArray(value)) return value.map((item) => censored(item, depth + 1));
   const { toJSON } = value as { toJSON?: () => unknown };
   if (typeof toJSON === 'function') return censored(toJSON.call(value), depth + 1);
@@ -49,13 +49,13 @@ function isError(value: object): value is Error & { code?: unknown } {
 }
 
 /**
- * Name, code, message and stack. PostgreSQL's `detail` and `where` are left out on purpose: they quote the
- * values of the failing row. So do the messages of data exceptions (class 22: `invalid input syntax for type
- * uuid: "…"`) and of JSON.parse: there everything between quotes is left out.
+ * Name, code, message and stack. PostgreSQL's `detail` and `where` are omitted on purpose: they quote the values of the
+ * failing row. The messages of data exceptions (class 22: `invalid input syntax for type uuid: "…"`) and of JSON.parse
+ * quote values, too: there everything between quotes is removed.
  */
 function errorFields(error: Error & { code?: unknown }): Record<string, unknown> {
   const { name, message, stack, code } = error;
   const isQuoting = name === 'SyntaxError' || /^22/.test(String(code));
-  const said = isQuoting ? message.replace(/".*"/s, '"…"') : message;
-  return { name, message: said, ...(code ? { code } : {}), stack: stack?.replace(message, () => said) };
+  const safe = isQuoting ? message.replace(/".*"/s, '"…"') : message;
+  return { name, message: safe, ...(code ? { code } : {}), stack: stack?.replace(message, () => safe) };
 }

@@ -9,14 +9,14 @@ import type { Log } from './logger.ts';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Tracing {
-  /** Sends what was recorded and not sent yet; never fails, never takes longer than STOP_WITHIN_MS. */
+  /** Sends the spans that were not sent yet; never rejects, never takes longer than STOP_WITHIN_MS. */
   stop(): Promise<void>;
 }
 
-/** A collector that hangs must not turn a clean drain into a killed one. */
+/** A collector that hangs must not delay a clean drain until the process is killed. */
 const STOP_WITHIN_MS = 3_000;
 
-/** OpenTelemetry's own variables switch it on; without them not one of its packages is loaded. */
+/** Tracing is switched on by OpenTelemetry's standard variables; without them none of its packages is loaded. */
 export function tracingWanted(environment: Environment): boolean {
   if (environment.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true') return false;
   const exporter = environment.OTEL_TRACES_EXPORTER?.trim();
@@ -27,12 +27,12 @@ export function tracingWanted(environment: Environment): boolean {
 /**
  * Records incoming requests, the statements they run and every outgoing call; W3C `traceparent` in and out.
  *
- * Must run before `pg` and `fastify` are loaded for the first time: they are CommonJS, and what hooks them is
- * their inner `require`. Nothing we trace is an ES module that would need a loader hook (undici speaks through
- * a diagnostics channel), so there is none: tried on Node 20, 22, 24 and 26, kept by test/journeys/tracing.spec.ts.
+ * Must run before `pg` and `fastify` are loaded for the first time: they are CommonJS, and the instrumentation hooks into
+ * their `require`. No traced package is an ES module that would need a loader hook (undici reports through a diagnostics
+ * channel), so there is none: tried on Node 20, 22, 24 and 26, and checked by test/journeys/tracing.spec.ts.
  *
- * Endpoint, headers, sampler, limits and resource attributes are read by the packages from OTEL_* themselves.
- * The parts of the SDK are put together here because the package that does it, sdk-node, brings over 40 more.
+ * The packages themselves read endpoint, headers, sampler, limits and resource attributes from OTEL_*. The SDK is
+ * assembled here because the package that does it, sdk-node, brings over 40 further packages.
  */
 export async function startTracing(environment: Environment, log: Log): Promise<Tracing> {
   await reportTo(log);
@@ -40,19 +40,19 @@ export async function startTracing(environment: Environment, log: Log): Promise<
   const { W3CTraceContextPropagator } = await import('@opentelemetry/core');
   const provider = new NodeTracerProvider({
     resource: await resource(),
-    spanProcessors: [await discretion(), new BatchSpanProcessor(await exporterOf(environment))],
+    spanProcessors: [await messageRemover(), new BatchSpanProcessor(await exporterOf(environment))],
   });
-  // Not the default, which also passes `baggage` on: what a caller tells us is not for a listener to read.
+  // Not the default, which also propagates `baggage`: listeners must not see what a producer sent along.
   provider.register({ propagator: new W3CTraceContextPropagator() });
   await instrument();
   await nameByRoute();
   return { stop: () => stopWithin(STOP_WITHIN_MS, provider.shutdown(), log) };
 }
 
-/** A collector that does not answer is told in our own form, like everything else. */
+/** Logs problems of OpenTelemetry, such as an unreachable collector, in the format of the service. */
 async function reportTo(log: Log): Promise<void> {
   const { diag, DiagLogLevel } = await import('@opentelemetry/api');
-  const report = (message: string) => log.warn({ event: 'tracing.fault' }, message);
+  const report = (message: string) => log.warn({ event: 'tracing.failed' }, message);
   const ignore = () => undefined;
   diag.setLogger(
     { error: report, warn: report, info: ignore, debug: ignore, verbose: ignore },
@@ -103,15 +103,15 @@ async function instrument(): Promise<void> {
     disableOutgoingRequestInstrumentation: true,
     startIncomingSpanHook: () => ({ 'url.query': undefined }),
   });
-  // A statement outside of any span is a loop looking for work, several times a second, for ever.
+  // A statement outside of any span belongs to a loop that polls for work several times a second.
   new PgInstrumentation({ enhancedDatabaseReporting: false, requireParentSpan: true });
   new UndiciInstrumentation({
     startSpanHook: ({ origin }) => ({ 'url.full': origin, 'url.path': undefined, 'url.query': undefined }),
   });
 }
 
-/** An error's message quotes values (`invalid input syntax for type uuid: "…"`); its type and code stay. */
-async function discretion(): Promise<SpanProcessor> {
+/** Removes error messages, which quote values (`invalid input syntax for type uuid: "…"`); type and code stay. */
+async function messageRemover(): Promise<SpanProcessor> {
   const { SpanStatusCode } = await import('@opentelemetry/api');
   const nothing = async () => undefined;
   return {
@@ -125,7 +125,7 @@ async function discretion(): Promise<SpanProcessor> {
   };
 }
 
-/** `POST /v1/listeners/:id` instead of `POST`: only Fastify knows which route a request took. */
+/** Names a span `POST /v1/listeners/:id` instead of `POST`: only Fastify knows the route of a request. */
 async function nameByRoute(): Promise<void> {
   const { trace } = await import('@opentelemetry/api');
   subscribe('fastify.initialization', (message) => {
@@ -137,11 +137,11 @@ async function nameByRoute(): Promise<void> {
 }
 
 async function stopWithin(milliseconds: number, stopped: Promise<void>, log: Log): Promise<void> {
-  const tooLate = new Promise<never>((_, reject) => {
-    setTimeout(reject, milliseconds, new Error(`no answer within ${milliseconds} ms`)).unref();
+  const timeout = new Promise<never>((_, reject) => {
+    setTimeout(reject, milliseconds, new Error(`no reply within ${milliseconds} ms`)).unref();
   });
   try {
-    await Promise.race([stopped, tooLate]);
+    await Promise.race([stopped, timeout]);
   } catch (error) {
     log.warn({ event: 'tracing.lost', error }, 'the last spans did not reach the collector');
   }

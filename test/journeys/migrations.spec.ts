@@ -126,7 +126,7 @@ describe('migrations', () => {
 
     expect(fault).toBeInstanceOf(MigrationError);
     expect((fault as Error).message).toMatch(
-      /^migration Second1700000000002 failed and was rolled back \(division by zero\); .*mend the cause and start again$/,
+      /^migration Second1700000000002 failed and was rolled back \(division by zero\); .*fix the cause and start again$/,
     );
     expect(await tables()).toEqual(['first', 'migration']);
     expect(await applied()).toEqual(['First1700000000001']);
@@ -148,7 +148,7 @@ describe('migrations', () => {
       async down() {}
     }
     await expect(migrate(database.url, SETTINGS, partOf(Half1700000000005))).rejects.toThrow(
-      /^migration Half1700000000005 failed \(division by zero\) and has no transaction, so what it had done stays; /,
+      /^migration Half1700000000005 failed \(division by zero\) and has no transaction, so a part of it may be applied; /,
     );
     expect(await tables()).toEqual(['half', 'migration']);
   });
@@ -174,7 +174,7 @@ describe('MIGRATIONS=off', () => {
   it('refuses a schema that lacks something, says what and what to do, and changes nothing', async () => {
     const refused = prepareSchema(database.url, off, log);
     await expect(refused).rejects.toThrow(
-      new MigrationError(`the database lacks ${ALL.join(', ')}; run "npm run migrate" first`),
+      new MigrationError(`these migrations have not run: ${ALL.join(', ')}; run "npm run migrate" first`),
     );
     expect(await tables()).toEqual([]);
   });

@@ -60,7 +60,7 @@ describe('a start that cannot be', () => {
     const { port } = squatter.address() as AddressInfo;
 
     expect(await refusal({ PORT: String(port), DATABASE_URL: database.url })).toBe(
-      `sluice: port ${port} on 127.0.0.1 is taken; stop what listens there or set PORT\n`,
+      `sluice: port ${port} on 127.0.0.1 is in use; stop the process that listens there or set PORT\n`,
     );
     squatter.close();
   });
@@ -80,7 +80,9 @@ describe('a start that cannot be', () => {
 
   it('names what the schema lacks when it may not migrate', async () => {
     const line = await refusal({ DATABASE_URL: empty.url, MIGRATIONS: 'off' });
-    expect(line).toMatch(/^sluice: the database lacks ApiKeys\d+, .*; run "npm run migrate" first\n$/);
+    expect(line).toMatch(
+      /^sluice: these migrations have not run: ApiKeys\d+, .*; run "npm run migrate" first\n$/,
+    );
   });
 
   it('names the migration that failed, says that it was undone, and starts once the cause is gone', async () => {
@@ -133,7 +135,7 @@ describe('a running service', () => {
 
     expect(service.output()).toContain(`${url}/docs`);
     expect(service.output()).toMatch(/database\s+PostgreSQL \d+.*, [\w.]+:\d+\/sluice_test_/);
-    expect(service.output()).toMatch(/access\s+OPEN: no api key is asked for; loopback only/);
+    expect(service.output()).toMatch(/access\s+OPEN: no API key needed; loopback only/);
     expect(service.output()).not.toContain(new URL(database.url).password || 'no password');
   });
 

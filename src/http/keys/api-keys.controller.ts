@@ -3,7 +3,7 @@ import { ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs
 import { ArrayMaxSize, ArrayNotEmpty, ArrayUnique, IsArray, IsIn, Matches } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import { SCOPES, type Scope } from '../../config/api-keys-variable.ts';
-import { type BoundField, MAX_PREFIXES, prefixFault, scopesFault } from '../../config/key-binding.ts';
+import { type BoundField, MAX_PREFIXES, prefixError, scopesError } from '../../config/key-binding.ts';
 import { Allow } from '../access.ts';
 import { Nullable } from '../optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../pages.ts';
@@ -103,11 +103,11 @@ export class ApiKeysController {
 function refuseBadBinding(body: NewApiKey): void {
   const faults = (['sources', 'keys'] satisfies BoundField[]).flatMap((field) =>
     (body[field] ?? []).flatMap((prefix, index) => {
-      const detail = prefixFault(field, prefix);
+      const detail = prefixError(field, prefix);
       return detail === undefined ? [] : [{ pointer: `/${field}/${index}`, detail }];
     }),
   );
-  const ofScopes = scopesFault(body.scopes, body);
+  const ofScopes = scopesError(body.scopes, body);
   if (ofScopes) faults.push({ pointer: '/scopes', detail: ofScopes });
   if (faults.length) throw faultyFields(faults);
 }

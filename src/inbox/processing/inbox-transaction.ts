@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
-import { isConflictOfTransactions, isDatabaseAway, isOurDatabaseAway } from '../../database/faults.ts';
+import { isConflictOfTransactions, isDatabaseAway, isEngineDatabaseAway } from '../../database/faults.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
 import { type Lease, LeaseLost } from '../../lanes/lease.ts';
@@ -162,5 +162,5 @@ function reasonOf(error: unknown): unknown {
 }
 
 function isAway(error: unknown): boolean {
-  return error instanceof ApplyFailed ? isOurDatabaseAway(error.reason) : isDatabaseAway(error);
+  return error instanceof ApplyFailed ? isEngineDatabaseAway(error.reason) : isDatabaseAway(error);
 }

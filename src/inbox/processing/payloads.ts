@@ -1,5 +1,5 @@
 import type { Database } from '../../database/database.ts';
-import { splitByBytes } from '../../database/rows.ts';
+import { splitByBytes } from '../../database/split-by-bytes.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import type { ClaimedMessage } from '../claimed-message.ts';
 import { PAYLOADS } from './payloads.sql.ts';

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
-import { splitByBytes } from '../../database/rows.ts';
+import { splitByBytes } from '../../database/split-by-bytes.ts';
 import type { ClaimedDelivery, MessageContent } from '../claim/claimed-delivery.ts';
 import { OutboxStore } from '../outbox-store.ts';
 

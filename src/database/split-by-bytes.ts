@@ -1,4 +1,4 @@
-/** Parts that are loaded one after the other, in their order; each may be in memory as a whole, unless one item alone is larger. */
+/** Splits items, in order, into parts of at most `maxBytes`; an item that is larger than that is a part of its own. */
 export function splitByBytes<Item>(
   items: readonly Item[],
   maxBytes: number,
