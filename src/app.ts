@@ -38,7 +38,7 @@ export async function createApp(
     { logger: new NestLog(log), bodyParser: false, abortOnError: false, forceCloseConnections: false },
   );
   nest.useGlobalFilters(new ProblemFilter(server));
-  server.guardWith(nest.get(ApiKeys));
+  server.authenticateWith(nest.get(ApiKeys));
   server.measureWith(nest.get(HttpMetrics));
   nest.get(OpenApi).describe(nest);
   try {

@@ -1,16 +1,20 @@
 import type { Transaction } from '../database/transaction.ts';
 
-/** Something an operator should know, sent as a message that listeners can receive. */
+/** Something an operator should know about, sent as an ordinary message that listeners can subscribe to. */
 export interface Alert {
-  /** `urn:sluice:alerts/<name>` is the message's type. */
+  /** The last part of the message type: `urn:sluice:alerts/<name>`. */
   readonly name: string;
-  /** Alerts of one thing stay in order. */
+  /** Alerts with the same key are delivered in the order they were raised. */
   readonly key: string;
+  /** The payload of the message. */
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** E13: the channel for operational alerts; the inbox provides it. */
+/** E13: the channel for operational alerts. The inbox provides the implementation. */
 export abstract class Alerts {
-  /** With what it tells of, where that is a transaction: neither happens without the other. */
+  /**
+   * Raises an alert. Pass the transaction that makes the reported change, if there is one: the change and its alert are
+   * then committed together or not at all.
+   */
   abstract raise(alert: Alert, tx?: Transaction): Promise<void>;
 }

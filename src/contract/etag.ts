@@ -10,12 +10,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { map } from 'rxjs';
 import { etagOf, matchesEtag } from '../http/etag.ts';
 
-/** `ETag` from what the answer says; a caller who has that already (`If-None-Match`) gets 304 and no body. */
+/**
+ * Adds an `ETag`, a hash of the response body. A request whose `If-None-Match` has that tag gets a 304 without a body. Use
+ * it on every GET of a read model.
+ */
 export function Etag(): MethodDecorator {
   return applyDecorators(
     UseInterceptors(EtagInterceptor),
-    ApiHeader({ name: 'If-None-Match', required: false, description: 'The ETag of an earlier answer.' }),
-    ApiResponse({ status: 304, description: 'Nothing has changed since that answer.' }),
+    ApiHeader({ name: 'If-None-Match', required: false, description: 'The ETag of an earlier response.' }),
+    ApiResponse({ status: 304, description: 'Not modified since that response.' }),
   ) as MethodDecorator;
 }
 
@@ -23,11 +26,11 @@ class EtagInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler) {
     const request = context.switchToHttp().getRequest<FastifyRequest>();
     const reply = context.switchToHttp().getResponse<FastifyReply>();
-    return next.handle().pipe(map((body) => this.answer(JSON.stringify(body), request, reply)));
+    return next.handle().pipe(map((body) => this.respond(JSON.stringify(body), request, reply)));
   }
 
-  /** Answers with the very text that was hashed. */
-  private answer(text: string, request: FastifyRequest, reply: FastifyReply): string | undefined {
+  /** Sends exactly the text that was hashed. */
+  private respond(text: string, request: FastifyRequest, reply: FastifyReply): string | undefined {
     const etag = etagOf(text);
     reply.header('etag', etag).header('cache-control', 'private, no-cache');
     if (matchesEtag(request.headers['if-none-match'], etag)) {

@@ -1,15 +1,18 @@
-/** A message as a denormalizer gets it. */
+/** A message as a denormalizer receives it. */
 export interface Message<Payload = unknown> {
+  /** The id the sender chose. It is unique per source. */
   readonly id: string;
-  /** Who posted it: (source, id) names a message once and for all. */
+  /** The sender. A message is identified by (source, id), and takes effect exactly once. */
   readonly source: string;
   readonly type: string;
-  /** Messages of one key are applied in the order they were accepted. */
+  /** Messages of one key are applied in the order in which they were accepted. A message sent without a key has its own. */
   readonly key: string;
   readonly payload: Payload;
   readonly headers: Readonly<Record<string, string>>;
+  /** When the event happened, according to the sender. */
   readonly occurredAt: Date | undefined;
+  /** When the service accepted the message. */
   readonly receivedAt: Date;
-  /** Counted from 1. */
+  /** The number of this attempt, starting at 1. */
   readonly attempt: number;
 }

@@ -1,10 +1,10 @@
 import { parseDuration } from '../config/duration.ts';
 
 /**
- * Throw it to say *not now*: the message goes back and comes again after the delay, without being charged an attempt.
- * Messages of its key wait behind it; others go on.
+ * Throw this from a denormalizer to postpone the message: it is retried after the delay, and this attempt is not counted.
+ * Later messages of the same key wait behind it; other keys are not affected.
  *
- *     throw new Defer('30s', 'two checks still new');
+ *     throw new Defer('30s', 'two checks are still open');
  */
 export class Defer extends Error {
   readonly delayMs: number;
@@ -18,7 +18,7 @@ export class Defer extends Error {
   }
 }
 
-/** Throw it when trying again cannot help: the message becomes a dead letter at once. */
+/** Throw this from a denormalizer if a retry cannot succeed: the message becomes a dead letter at once. */
 export class Refuse extends Error {
   constructor(reason: string) {
     super(reason);

@@ -1,6 +1,6 @@
 import { Problem } from '../http/problems.ts';
 
-/** A parameter that takes one of a few words. */
+/** Checks a query parameter that takes one of a fixed set of values; throws a 422 problem for any other value. */
 export function choiceOf<const Choice extends string>(
   name: string,
   value: string | undefined,
@@ -10,7 +10,7 @@ export function choiceOf<const Choice extends string>(
   throw new Problem('invalid', `${name} must be one of ${choices.join(', ')}.`);
 }
 
-/** A parameter that is `true` or `false`; false when it is absent. */
+/** Reads a query parameter that takes `true` or `false`. Default: false. */
 export function flagOf(name: string, value: string | undefined): boolean {
   return choiceOf(name, value, ['true', 'false']) === 'true';
 }

@@ -1,22 +1,22 @@
 import { ApiQuery } from '@nestjs/swagger';
 import type { EntityManager } from 'typeorm';
 
-/** C7: the read model as it will be; the engine provides it. */
+/** C7: reads the read model as it will be after the waiting messages. The engine provides the implementation. */
 export abstract class Pending {
   /**
-   * Reads with the waiting messages of the key applied, in a transaction that is rolled back afterwards. Read through
-   * the given manager only. Messages that need a call outside (`prepare`) are left out; from one that would fail or be
-   * deferred on, so are those behind it.
+   * Applies the waiting messages of the key in a transaction, calls `read`, and rolls the transaction back. `read` must
+   * use only the manager it is given. Messages that need `prepare` are skipped. If a message would fail or be deferred,
+   * it and all messages behind it are left out.
    */
   abstract read<T>(key: string, read: (manager: EntityManager) => Promise<T>): Promise<T>;
 }
 
-/** `?pending=true` in the OpenAPI document. */
+/** Documents the query parameter `?pending=true` in the OpenAPI document. */
 export function ApiPending(): MethodDecorator {
   return ApiQuery({
     name: 'pending',
     required: false,
     enum: ['true', 'false'],
-    description: 'As it will be when the waiting messages of the key (the id) are applied.',
+    description: 'Return the state after the waiting messages of this key (the id) are applied.',
   });
 }

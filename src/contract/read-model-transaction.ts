@@ -1,24 +1,31 @@
 import type { EntityManager } from 'typeorm';
 
-/** A new message, sent by a denormalizer; its fields are held to the rules of `POST /v1/messages`. */
-export interface Sent {
+/** A new message that a denormalizer sends. Its fields follow the same rules as in `POST /v1/messages`. */
+export interface MessageToSend {
   readonly type: string;
   readonly payload: unknown;
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Not before this time. */
+  /** The message is not handled before this time. */
   readonly dueAt?: Date;
 }
 
 /**
- * The transaction in which messages take effect. What is done through it happens exactly once, together with the
- * fan-out and the message's end, or not at all. Do nothing through anything else.
+ * The database transaction in which a batch of messages takes effect. Everything written through it is committed exactly
+ * once, together with the fan-out to listeners and the final status of the messages, or not at all. An effect that does
+ * not go through it is not rolled back and may happen more than once.
  */
 export interface ReadModelTransaction {
-  /** TypeORM's EntityManager. */
+  /** TypeORM's EntityManager on this transaction. */
   readonly manager: EntityManager;
-  /** Plain SQL; `$1` for parameters. Statements that are not awaited one by one share a round trip. */
+  /**
+   * Runs plain SQL with `$1`, `$2`, … as parameters. Statements that are started without awaiting each one share a round
+   * trip.
+   */
   query<Row = unknown>(sql: string, parameters?: readonly unknown[]): Promise<Row[]>;
-  /** Puts a new message into the inbox with the same commit. Throws at once, with every fault, if it is not valid. */
-  send(message: Sent): Promise<void>;
+  /**
+   * Adds a new message to the inbox in the same commit. Throws at once if the message is not valid; the error lists every
+   * invalid field.
+   */
+  send(message: MessageToSend): Promise<void>;
 }

@@ -6,10 +6,13 @@ import { PAGE_LIMIT_FORM, type Page, pageOf, pageRequest } from '../http/pages.t
 import { Problem } from '../http/problems.ts';
 import { utcOf } from '../http/time.ts';
 
-/** A sortable field: of a NOT NULL column; a time of milliseconds, `timestamptz(3)`, as a Date and a cursor hold it. */
-export type SortedAs = 'text' | 'time';
+/**
+ * The type of a sortable field. Its column must be NOT NULL; a `time` must be `timestamptz(3)`, because a Date and a
+ * cursor hold no more than milliseconds.
+ */
+export type SortableType = 'text' | 'time';
 
-/** A page that was asked for. */
+/** A checked request for one page of a sorted list. */
 export interface SortedRequest<Field extends string> {
   readonly sort: string;
   readonly field: Field;
@@ -18,32 +21,33 @@ export interface SortedRequest<Field extends string> {
   readonly after: Cursor | undefined;
 }
 
-/** Where a page ended: its sort, the last row's value there, and that row's id. */
+/** Where a page ended: its sort, the last row's value of the sorted field, and that row's id. */
 type Cursor = readonly [sort: string, value: string, id: string];
 
 /**
- * Lists sorted by declared fields only, in keyset pages: a page goes on where the last one ended, whatever was written
- * meanwhile, and costs the same however far it is.
+ * Keyset pagination over a list that is sorted by declared fields only. Each page continues after the last row of the
+ * previous one, regardless of what was written in between, and costs the same however deep into the list it is.
  *
  *     const SORTING = new Sorting({ appliedAt: 'time', name: 'text' }, '-appliedAt');
  */
 export class Sorting<Field extends string> {
-  /** What `?sort=` takes; a leading `-` is descending. */
+  /** The allowed values of `?sort=`; a leading `-` means descending. */
   readonly sorts: readonly string[];
 
   constructor(
-    private readonly fields: Readonly<Record<Field, SortedAs>>,
-    private readonly usual: NoInfer<Field | `-${Field}`>,
+    private readonly fields: Readonly<Record<Field, SortableType>>,
+    private readonly defaultSort: NoInfer<Field | `-${Field}`>,
   ) {
     this.sorts = Object.keys(fields).flatMap((field) => [field, `-${field}`]);
   }
 
+  /** Checks the query parameters `sort`, `limit` and `cursor`; throws a 422 problem if one is not valid. */
   request(query: {
     readonly sort?: string | undefined;
     readonly limit?: string | undefined;
     readonly cursor?: string | undefined;
   }): SortedRequest<Field> {
-    const sort = query.sort ?? this.usual;
+    const sort = query.sort ?? this.defaultSort;
     if (!this.sorts.includes(sort))
       throw new Problem('invalid', `sort must be one of ${this.sorts.join(', ')}.`);
     const descending = sort.startsWith('-');
@@ -52,7 +56,7 @@ export class Sorting<Field extends string> {
     return { sort, field, descending, ...page };
   }
 
-  /** Runs the query for the page that was asked for. Ties are broken by `id`, the entity's primary key. */
+  /** Runs the query for one page. Ties are broken by `id`, the entity's primary key. */
   async page<Row extends ObjectLiteral & { readonly id: string }, Item>(
     builder: SelectQueryBuilder<Row>,
     { sort, field, descending, limit, after }: SortedRequest<Field>,
@@ -65,8 +69,8 @@ export class Sorting<Field extends string> {
       builder.andWhere(beyond, { cursorValue: value, cursorId: id });
     }
     for (const column of new Set(columns)) builder.addOrderBy(column, descending ? 'DESC' : 'ASC');
-    const { rows, fitting } = await rowsWithinBytes(builder, limit);
-    return pageOf(rows, fitting, (row) => [sort, textOf(row[field]), row.id] satisfies Cursor, itemOf);
+    const { rows, pageSize } = await rowsWithinBytes(builder, limit);
+    return pageOf(rows, pageSize, (row) => [sort, textOf(row[field]), row.id] satisfies Cursor, itemOf);
   }
 
   private isCursor(value: unknown, sort: string, field: Field): value is Cursor {
@@ -77,28 +81,29 @@ export class Sorting<Field extends string> {
 }
 
 /**
- * The rows of a page, which ends where they become too large together, and one more if there is one. `fitting`: how many
- * the page has room for. Their sizes are asked for first: the client would hold all of what it asks for.
+ * Reads the rows of one page plus one more row, if there is one. The page ends at `limit` rows, or earlier where the rows
+ * together exceed PAGE_BYTES; `pageSize` is the resulting number. The sizes are queried first, because the database
+ * client would otherwise hold all `limit` rows in memory, however large they are.
  */
 export async function rowsWithinBytes<Row extends ObjectLiteral>(
   builder: SelectQueryBuilder<Row>,
   limit: number,
-): Promise<{ rows: Row[]; fitting: number }> {
+): Promise<{ rows: Row[]; pageSize: number }> {
   const sizes = await builder
     .clone()
     .select(`octet_length(("${builder.alias}".*)::text)`, 'bytes')
     .limit(limit)
     .getRawMany<{ bytes: number }>();
-  let left = PAGE_BYTES;
-  const tooLarge = sizes.findIndex(({ bytes }) => {
-    left -= bytes;
-    return left < 0;
+  let bytesLeft = PAGE_BYTES;
+  const firstTooLarge = sizes.findIndex(({ bytes }) => {
+    bytesLeft -= bytes;
+    return bytesLeft < 0;
   });
-  const fitting = tooLarge < 0 ? limit : Math.max(1, tooLarge);
-  return { rows: await builder.limit(fitting + 1).getMany(), fitting };
+  const pageSize = firstTooLarge < 0 ? limit : Math.max(1, firstTooLarge);
+  return { rows: await builder.limit(pageSize + 1).getMany(), pageSize };
 }
 
-/** The parameters and the answer of a sorted list, in the OpenAPI document. */
+/** Documents the parameters and the response of a sorted list in the OpenAPI document. */
 export function ApiSortedPage(item: Type, sorting: Sorting<string>): MethodDecorator {
   return applyDecorators(
     ApiQuery({ name: 'sort', required: false, enum: sorting.sorts }),
@@ -106,11 +111,11 @@ export function ApiSortedPage(item: Type, sorting: Sorting<string>): MethodDecor
   ) as MethodDecorator;
 }
 
-/** The parameters and the answer of a list in pages, in the OpenAPI document. */
+/** Documents the parameters and the response of a paged list in the OpenAPI document. */
 export function ApiPage(item: Type): MethodDecorator {
   return applyDecorators(
     ApiQuery({ name: 'limit', required: false, description: PAGE_LIMIT_FORM }),
-    ApiQuery({ name: 'cursor', required: false, description: '`next` of the page before.' }),
+    ApiQuery({ name: 'cursor', required: false, description: '`next` of the previous page.' }),
     ApiExtraModels(item),
     ApiOkResponse({
       schema: {
@@ -118,7 +123,11 @@ export function ApiPage(item: Type): MethodDecorator {
         required: ['items', 'next'],
         properties: {
           items: { type: 'array', items: { $ref: getSchemaPath(item) } },
-          next: { type: 'string', nullable: true, description: 'Null at the end.' },
+          next: {
+            type: 'string',
+            nullable: true,
+            description: 'The cursor of the next page; null on the last page.',
+          },
         },
       },
     }),

@@ -6,10 +6,13 @@ import type { Scope } from '../config/api-keys-variable.ts';
 import type { Binding } from '../config/key-binding.ts';
 import { Problem } from './problems.ts';
 
-/** Who may call a route: a scope, `public` where no key is needed, `metrics` where a setting decides. */
+/** Who may call a route: callers with a scope, everyone (`public`), or as METRICS_ACCESS says (`metrics`). */
 export type Access = Scope | 'public' | 'metrics';
 
-/** How a route wants its body: parsed and checked, or as the bytes that came (with the limit of a batch); or it has no use for one. */
+/**
+ * How a route takes its body: as parsed and checked JSON, as the raw bytes (`raw-batch`: up to BATCH_BODY_LIMIT), or not at
+ * all.
+ */
 export type BodyForm = 'parsed' | 'raw' | 'raw-batch' | 'none';
 
 export interface RouteAccess {
@@ -24,13 +27,13 @@ declare module 'fastify' {
   }
 }
 
-/** Who is calling: the key's name, which is also the source of the messages it posts; and whom it may post for. */
+/** The authenticated caller: the name of its api key, which is also the source of its messages, and what it may post. */
 export interface Caller extends Binding {
   readonly name: string;
   readonly scopes: readonly Scope[];
 }
 
-/** Every route declares this; one that does not, stops the start. */
+/** Declares who may call a route. Every route needs it: the service does not start with a route that lacks it. */
 export function Allow(access: Access, body: BodyForm = 'parsed'): MethodDecorator {
   const route = RouteConfig({ access, body });
   if (access === 'public' || access === 'metrics') return applyDecorators(route);
@@ -41,11 +44,11 @@ export function permits(caller: Caller, access: Scope): boolean {
   return caller.scopes.includes('admin') || caller.scopes.includes(access);
 }
 
-/** The bearer token of a request, or a 401 that says how to send one. */
+/** Returns the bearer token of a request, or throws a 401 that says how to send one. */
 export function bearerToken(request: FastifyRequest): string {
   const match = /^Bearer +([^\s]+) *$/i.exec(request.headers.authorization ?? '');
   if (match) return match[1]!;
-  throw unauthenticated('Send "Authorization: Bearer <api key>".');
+  throw unauthenticated('Send an API key: "Authorization: Bearer <API key>".');
 }
 
 export function unauthenticated(detail: string): Problem {

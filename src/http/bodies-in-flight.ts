@@ -2,29 +2,30 @@ import type { FastifyReply, FastifyRequest, RequestPayload } from 'fastify';
 import { Problem, retryAfter } from './problems.ts';
 
 /**
- * A body is whole in memory until its request is answered. Each has a limit of its own; this is the one over all requests,
- * or fifty large ones at a time would fill any memory before anything is known of them. What has come counts, not what was
- * announced: whoever announces much and sends nothing keeps no room from others.
+ * Limits the total size of the request bodies in memory. A body stays in memory until its request gets its response, so a
+ * limit per request is not enough: fifty large bodies at a time would exhaust the memory before any is examined. The limit
+ * counts the bytes received, not the announced content-length: a client that announces much and sends nothing takes no
+ * share from others.
  */
 export class BodiesInFlight {
   private bytes = 0;
 
-  constructor(private readonly most: number) {}
+  constructor(private readonly maxBytes: number) {}
 
-  /** Refuses one that will not fit, else counts it while it comes, until the answer is out or the caller is gone. */
-  watch(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): void {
+  /** Rejects a body that exceeds the limit, else counts its bytes until the response is sent or the client disconnects. */
+  track(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): void {
     const length = Number(request.headers['content-length'] ?? 0);
-    // What is too large for its route is told that.
-    if (length <= request.routeOptions.bodyLimit) this.refuseBeyond(length, 0);
+    // A body over the limit of its route is rejected later, as too large.
+    if (length <= request.routeOptions.bodyLimit) this.rejectOverLimit(length, 0);
     let own = 0;
     const count = (chunk: Buffer) => {
       own += chunk.length;
       this.bytes += chunk.length;
       try {
-        this.refuseBeyond(0, own);
+        this.rejectOverLimit(0, own);
       } catch (error) {
         payload.off('data', count);
-        // To whoever gathers the body; the rest of it is read by nobody.
+        // Fails Fastify's body reader; nothing reads the rest of the body.
         payload.emit('error', error);
       }
     };
@@ -35,9 +36,13 @@ export class BodiesInFlight {
     });
   }
 
-  /** One alone always fits. */
-  private refuseBeyond(more: number, own: number): void {
-    if (this.bytes === own || this.bytes + more <= this.most) return;
-    throw new Problem('overloaded', 'Too much is being received at once; try again.', retryAfter(1));
+  /** A single body is always accepted, whatever its size. */
+  private rejectOverLimit(more: number, own: number): void {
+    if (this.bytes === own || this.bytes + more <= this.maxBytes) return;
+    throw new Problem(
+      'overloaded',
+      'Too many request bodies are being received. Retry later.',
+      retryAfter(1),
+    );
   }
 }

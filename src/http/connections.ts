@@ -3,57 +3,57 @@ import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node
 import type { Socket } from 'node:net';
 
 /**
- * Node pauses a socket whose answers are not taken, but only between two reads: one read of 64 KiB holds 2,000 requests, and
- * all of them were begun before the pause (measured: 26 KB of pipelined requests for an asset took 577 MiB). So no more than
- * these are in work for one connection; the others wait for their turn, at 6 KiB each, as long as they are not too many on
- * one connection, or on all of them. Then the connection is closed.
+ * Node pauses a socket whose client does not read the responses, but only between two reads. One read of 64 KiB can hold
+ * 2,000 pipelined requests, and all of them used to start before the pause (measured: 26 KB of pipelined requests for an
+ * asset took 577 MiB). So at most MAX_ACTIVE requests of a connection run at a time. The others wait, at 6 KiB each; when
+ * too many wait on one connection or on all of them, the connection is closed.
  */
-export const MAX_IN_WORK = 16;
+export const MAX_ACTIVE = 16;
 export const MAX_WAITING = { onOne: 1_000, onAll: 10_000 };
 
-/** Why the service closes a connection, or does not take it. */
-export type ClosedFor = 'pipelined' | 'stalled' | 'limit';
+/** Why the service closed a connection or did not accept it. */
+export type CloseReason = 'pipelined' | 'stalled' | 'limit';
 
 interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** When its answer has been written, or never will be. */
-  readonly answered: Promise<void>;
-  begin(): void;
+  /** Resolves when the response is written, or never will be. */
+  readonly responded: Promise<void>;
+  start(): void;
 }
 
 interface Connection {
-  readonly inWork: Set<Exchange>;
-  /** Behind them, in the order they came. */
+  readonly active: Set<Exchange>;
+  /** Pipelined requests that have not started, in order of arrival. */
   readonly waiting: Exchange[];
-  /** It takes no more requests. */
-  ending: boolean;
+  /** The connection accepts no more requests. */
+  closing: boolean;
 }
 
 type Route = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** What is bounded per connection, and the connections themselves: nobody needs a key to open one. */
+/** Limits connections and the work per connection. Opening one needs no api key, so anyone can open many. */
 export class Connections {
   private readonly open = new Map<Socket, Connection>();
-  /** On all connections. */
+  /** The number of waiting requests on all connections. */
   waitingRequests = 0;
 
   constructor(
     private readonly limits: { readonly connectionsLimit: number; readonly writeTimeout: number },
-    private readonly closed: (reason: ClosedFor) => void,
+    private readonly onClose: (reason: CloseReason) => void,
   ) {}
 
-  /** In place of the server's own way from a request to `route`. */
-  watch(server: HttpServer, route: Route): void {
+  /** Replaces the server's own request listener: requests reach `route` through the limits of this class. */
+  attach(server: HttpServer, route: Route): void {
     server.maxConnections = this.limits.connectionsLimit;
-    server.on('drop', () => this.closed('limit'));
+    server.on('drop', () => this.onClose('limit'));
     server.on('connection', (socket) => this.add(socket));
     server.removeAllListeners('request');
-    const take: Route = (request, response) => this.take(request, response, route);
-    server.on('request', take);
-    // An `Expect` that Node does not know is ignored; it would refuse it by itself, without a body.
-    server.on('checkExpectation', take);
-    server.setTimeout(this.limits.writeTimeout, (socket) => this.onSilence(server, socket));
+    const accept: Route = (request, response) => this.accept(request, response, route);
+    server.on('request', accept);
+    // Ignores an unknown `Expect` header, for which Node would send a 417 without a body.
+    server.on('checkExpectation', accept);
+    server.setTimeout(this.limits.writeTimeout, (socket) => this.onSocketTimeout(server, socket));
   }
 
   get sockets(): Iterable<Socket> {
@@ -65,57 +65,57 @@ export class Connections {
   }
 
   /**
-   * Runs `last` once, on a connection that takes no more requests, behind the answers to those that had arrived whole: an
-   * answer that overtakes them would be taken for theirs.
+   * Stops accepting requests on the connection and calls `last` once the complete requests before have their responses.
+   * A response written earlier than theirs would be taken for one of theirs.
    */
-  end(socket: Socket, last: () => void): void {
+  closeAfterResponses(socket: Socket, last: () => void): void {
     const connection = this.open.get(socket);
-    if (connection?.ending) return;
-    if (connection) connection.ending = true;
-    this.closeUnlessRead(socket);
-    const whole = this.wholeOn(socket);
-    if (whole.length === 0) last();
+    if (connection?.closing) return;
+    if (connection) connection.closing = true;
+    this.destroyWhenStalled(socket);
+    const complete = this.completeRequests(socket);
+    if (complete.length === 0) last();
     else
-      void Promise.all(whole.map(({ answered }) => answered)).then(() => {
+      void Promise.all(complete.map(({ responded: answered }) => answered)).then(() => {
         if (!socket.destroyed) last();
       });
   }
 
-  /** Whether requests that arrived whole are not answered yet. */
-  isAwaited(socket: Socket): boolean {
-    return this.wholeOn(socket).length > 0;
+  /** Whether completely received requests still wait for their responses. */
+  hasPendingResponses(socket: Socket): boolean {
+    return this.completeRequests(socket).length > 0;
   }
 
-  private wholeOn(socket: Socket): Exchange[] {
-    const { inWork = [], waiting = [] } = this.open.get(socket) ?? {};
+  private completeRequests(socket: Socket): Exchange[] {
+    const { active: inWork = [], waiting = [] } = this.open.get(socket) ?? {};
     return [...inWork, ...waiting].filter(({ request }) => request.complete);
   }
 
   private add(socket: Socket): void {
-    const connection: Connection = { inWork: new Set(), waiting: [], ending: false };
+    const connection: Connection = { active: new Set(), waiting: [], closing: false };
     this.open.set(socket, connection);
     socket.once('close', () => {
       this.open.delete(socket);
       const waiting = connection.waiting.splice(0);
       this.waitingRequests -= waiting.length;
-      // Node emits no `close` for a response whose turn on the socket never came; whoever waits for it would wait for ever.
-      for (const { response } of [...connection.inWork, ...waiting])
+      // Node emits no `close` for a response that was never assigned to the socket; code that awaits it would wait forever.
+      for (const { response } of [...connection.active, ...waiting])
         if (!response.socket) response.emit('close');
     });
   }
 
-  private take(request: IncomingMessage, response: ServerResponse, route: Route): void {
+  private accept(request: IncomingMessage, response: ServerResponse, route: Route): void {
     const { socket } = request;
     const connection = this.open.get(socket);
     if (!connection || socket.destroyed) return;
     const exchange = this.exchangeOf(connection, request, response, route);
-    if (connection.waiting.length === 0 && mayBegin(exchange, connection)) {
-      connection.inWork.add(exchange);
-      exchange.begin();
+    if (connection.waiting.length === 0 && mayStart(exchange, connection)) {
+      connection.active.add(exchange);
+      exchange.start();
       return;
     }
     if (connection.waiting.length >= MAX_WAITING.onOne || this.waitingRequests >= MAX_WAITING.onAll) {
-      this.closed('pipelined');
+      this.onClose('pipelined');
       socket.destroy();
       return;
     }
@@ -129,50 +129,50 @@ export class Connections {
     response: ServerResponse,
     route: Route,
   ): Exchange {
-    const answered = new Promise<void>((resolve) => {
+    const responded = new Promise<void>((resolve) => {
       response.once('close', () => {
-        connection.inWork.delete(exchange);
+        connection.active.delete(exchange);
         resolve();
-        this.beginNext(connection);
+        this.startWaiting(connection);
       });
     });
-    // Whoever makes room for it begins it, and its trace must not become that one's.
-    const begin = AsyncResource.bind(() => route(request, response));
-    const exchange: Exchange = { request, response, answered, begin };
+    // Another request's end starts this one; without the binding it would run in that request's trace context.
+    const start = AsyncResource.bind(() => route(request, response));
+    const exchange: Exchange = { request, response, responded, start };
     return exchange;
   }
 
-  private beginNext(connection: Connection): void {
-    for (let [next] = connection.waiting; next && mayBegin(next, connection); [next] = connection.waiting) {
+  private startWaiting(connection: Connection): void {
+    for (let [next] = connection.waiting; next && mayStart(next, connection); [next] = connection.waiting) {
       if (next.request.socket.destroyed) return;
       connection.waiting.shift();
       this.waitingRequests--;
-      connection.inWork.add(next);
-      next.begin();
+      connection.active.add(next);
+      next.start();
     }
   }
 
-  /** Node's timer: nothing came, and nothing of what is to be written was taken, for as long as it was set. */
-  private onSilence(server: HttpServer, socket: Socket): void {
+  /** Node's socket timer: for the whole timeout nothing was received and none of the pending output was read. */
+  private onSocketTimeout(server: HttpServer, socket: Socket): void {
     const stalled = socket.writableLength > 0;
-    // Between two requests Node sets the timer to the time that a connection is kept alive.
-    const kept = this.open.get(socket)?.inWork.size === 0 && socket.timeout !== server.timeout;
-    if (stalled) this.closed('stalled');
-    if (stalled || kept) socket.destroy();
+    // Between two requests Node sets the timer to keepAliveTimeout.
+    const keepAliveExpired = this.open.get(socket)?.active.size === 0 && socket.timeout !== server.timeout;
+    if (stalled) this.onClose('stalled');
+    if (stalled || keepAliveExpired) socket.destroy();
   }
 
-  /** What still comes on a connection that is over winds up Node's timer again and again. */
-  private closeUnlessRead(socket: Socket): void {
+  /** For a closing connection: data that the client keeps sending restarts Node's timer, so it would never fire. */
+  private destroyWhenStalled(socket: Socket): void {
     const timer = setInterval(() => {
       if (socket.writableLength === 0) return;
-      this.closed('stalled');
+      this.onClose('stalled');
       socket.destroy();
     }, this.limits.writeTimeout).unref();
     socket.once('close', () => clearInterval(timer));
   }
 }
 
-/** What is read can be large, and would wait in memory for the answers before it. */
-function mayBegin({ request: { method } }: Exchange, { inWork }: Connection): boolean {
-  return method === 'GET' || method === 'HEAD' ? inWork.size === 0 : inWork.size < MAX_IN_WORK;
+/** The response of a GET can be large and would wait in memory for the responses before it, so it starts alone. */
+function mayStart({ request: { method } }: Exchange, { active: inWork }: Connection): boolean {
+  return method === 'GET' || method === 'HEAD' ? inWork.size === 0 : inWork.size < MAX_ACTIVE;
 }

@@ -24,7 +24,10 @@ const PROBLEM = {
         type: 'object',
         required: ['pointer', 'detail'],
         properties: {
-          pointer: { type: 'string', description: 'RFC 6901 pointer into the body; empty: the body itself.' },
+          pointer: {
+            type: 'string',
+            description: 'JSON pointer (RFC 6901) into the body; empty for the body itself.',
+          },
           detail: { type: 'string' },
         },
       },
@@ -35,8 +38,8 @@ const PROBLEM = {
 const CONTENT = { [PROBLEM_MEDIA_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } };
 
 /**
- * What any operation can answer, so that no controller repeats it. Not by decorators: with one response
- * declared, Swagger leaves out the success it would have described by itself.
+ * Adds the problems that any operation can return, so that no controller repeats them. Decorators cannot do this: once a
+ * response is declared, Swagger leaves out the success response it would have described by itself.
  */
 export function withProblems(document: OpenAPIObject): OpenAPIObject {
   for (const path of Object.values(document.paths)) {
@@ -53,8 +56,8 @@ function addProblems(operation: Operation): void {
   const responses = operation.responses as Record<string, Response>;
   const scope = operation['x-scope'];
   if (scope) {
-    responses['401'] ??= { description: 'No valid api key.' };
-    responses['403'] ??= { description: `The api key lacks the scope \`${scope}\`.` };
+    responses['401'] ??= { description: 'Missing or invalid API key.' };
+    responses['403'] ??= { description: `The API key lacks the scope \`${scope}\`.` };
   }
   responses.default ??= { description: 'Any other problem.' };
   for (const [status, response] of Object.entries(responses)) {

@@ -3,24 +3,24 @@ import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swag
 import { VERSION } from '../version.ts';
 import { withProblems } from './openapi-problems.ts';
 
-/** In the order a newcomer meets them; what is not named here, such as a read model's tag, follows. */
+/** In the order a new user needs them; other tags, such as those of read models, follow. */
 const TAGS = [
-  { name: 'messages', description: 'Messages in, and what became of them.' },
-  { name: 'listeners', description: 'Who is sent what, and the deliveries to them.' },
+  { name: 'messages', description: 'Post messages and follow their processing.' },
+  { name: 'listeners', description: 'Webhook receivers and the deliveries to them.' },
   {
     name: 'dead letters',
-    description: 'Messages and deliveries that were given up: revive or discard them.',
+    description: 'Messages and deliveries that failed for good: revive or discard them.',
   },
   { name: 'holds', description: 'Keys whose messages wait.' },
-  { name: 'schedules', description: 'Messages posted by cron expressions.' },
-  { name: 'operations', description: 'Health, metrics, backlog and what operators did.' },
-  { name: 'api keys', description: 'Who may call.' },
+  { name: 'schedules', description: 'Messages posted on a cron schedule.' },
+  { name: 'operations', description: 'Health, metrics, backlog and the audit log.' },
+  { name: 'api keys', description: 'Keys for callers of this API.' },
 ];
 
-/** The OpenAPI document, made once from the controllers' decorators. */
+/** The OpenAPI document, built once from the decorators of the controllers. */
 @Injectable()
 export class OpenApi {
-  private made: OpenAPIObject | undefined;
+  private built: OpenAPIObject | undefined;
 
   describe(app: INestApplication): void {
     const about = new DocumentBuilder()
@@ -31,21 +31,21 @@ export class OpenApi {
         type: 'http',
         scheme: 'bearer',
         bearerFormat: 'sk_<id>_<secret>',
-        description: 'An api key.',
+        description: 'An API key.',
       })
       .build();
     about.tags = TAGS;
-    this.made = withTexts(withProblems(SwaggerModule.createDocument(app, about)));
+    this.built = withStringParameters(withProblems(SwaggerModule.createDocument(app, about)));
   }
 
   get document(): OpenAPIObject {
-    if (!this.made) throw new Error('the application is not described yet');
-    return this.made;
+    if (!this.built) throw new Error('describe() has not been called');
+    return this.built;
   }
 }
 
-/** A parameter whose type nobody said is text. */
-function withTexts(document: OpenAPIObject): OpenAPIObject {
+/** A parameter without a declared type is a string. */
+function withStringParameters(document: OpenAPIObject): OpenAPIObject {
   const parameters = Object.values(document.paths)
     .flatMap((path) => [path.get, path.post, path.put, path.patch, path.delete])
     .flatMap((operation) => operation?.parameters ?? []);

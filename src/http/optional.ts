@@ -3,14 +3,14 @@ import { Transform } from 'class-transformer';
 import { ValidateIf } from 'class-validator';
 
 /**
- * May be left out, and must be right if it is there. The library's own `IsOptional` lets null through as well: for what
- * narrows an action down, a variable that was not set would then mean everything.
+ * The field may be absent, and is validated if present. class-validator's `IsOptional` also accepts null: for a filter that
+ * narrows an action down, a variable that a client forgot to set would then select everything.
  */
 export function Optional(): PropertyDecorator {
   return ValidateIf((_, value) => value !== undefined);
 }
 
-/** May be null as well, as answers of ours say of what is absent; null is taken for left out. */
+/** Like Optional, but null means absent: responses use null for absent fields, and clients send them back. */
 export function Nullable(): PropertyDecorator {
   return applyDecorators(
     Transform(({ value }) => value ?? undefined),

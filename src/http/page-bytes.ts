@@ -1,14 +1,15 @@
-/** What the rows of one page may have together; one row alone may have more. Each is in memory several times on its way out. */
+/** Maximum total size of the rows of a page; a single row may be larger. Each row is in memory several times when sent. */
 export const PAGE_BYTES = 1024 * 1024;
 
-/** Of a row within a page: whether there is still room for it. */
+/** Added to each row of `withinBytes`: whether the page has room for it. */
 export interface Sized {
   readonly fits: boolean;
 }
 
 /**
- * A page of SQL that ends where its rows become too large together, in the database: the client would hold all of them.
- * The first that does not fit comes too, and tells that there is more, as the one beyond the limit does.
+ * Wraps the SQL of a page so that it ends where the rows exceed PAGE_BYTES. This is done in the database, because the
+ * client would hold all rows in memory. The first row that does not fit is returned too: like the row beyond the limit, it
+ * means that there is another page.
  */
 export function withinBytes(page: string, order: string): string {
   return `

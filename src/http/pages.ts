@@ -5,7 +5,7 @@ import { Problem } from './problems.ts';
 
 export interface Page<T> {
   readonly items: readonly T[];
-  /** Give it back as `cursor` for what follows; null at the end. */
+  /** The `cursor` parameter of the next page; null on the last page. */
   readonly next: string | null;
 }
 
@@ -15,17 +15,17 @@ export interface PageRequest<Cursor> {
 }
 
 const MAX_PAGE = 500;
-export const PAGE_LIMIT_FORM = `1 to ${MAX_PAGE}; 50 by default. A page ends at ${PAGE_BYTES / 1024 / 1024} MiB, too: \`next\` goes on from there.`;
+export const PAGE_LIMIT_FORM = `Maximum number of items, 1 to ${MAX_PAGE}. Default: 50. A page also ends at ${PAGE_BYTES / 1024 / 1024} MiB; \`next\` continues from there.`;
 
-/** What a route that answers with pages takes. */
+/** Documents the parameters of a paged list in the OpenAPI document. */
 export function ApiPage(): MethodDecorator {
   return applyDecorators(
-    ApiQuery({ name: 'cursor', required: false }),
+    ApiQuery({ name: 'cursor', required: false, description: '`next` of the previous page.' }),
     ApiQuery({ name: 'limit', required: false, description: PAGE_LIMIT_FORM }),
   );
 }
 
-/** `?limit=50&cursor=…`; a cursor is opaque to callers, and one that we did not make is refused. */
+/** Reads `?limit=50&cursor=…`. A cursor is opaque to callers; one that this list did not return is rejected. */
 export function pageRequest<Cursor>(
   query: { limit?: string | undefined; cursor?: string | undefined },
   isCursor: (value: unknown) => value is Cursor,
@@ -37,8 +37,8 @@ export function pageRequest<Cursor>(
 }
 
 /**
- * `rows` holds up to limit + 1: the one too many tells that there is more, and so does one that does not fit into the bytes
- * of a page. `edge`: the cursor of a page that has not looked at everything and found less.
+ * Makes a page of `rows`, of which there are up to limit + 1: an extra row means that there is another page, and so does a
+ * row that does not fit into PAGE_BYTES. `edge` is the cursor for a scan that stopped before it filled the page.
  */
 export function pageOf<Row, Item>(
   rows: readonly Row[],
@@ -47,8 +47,8 @@ export function pageOf<Row, Item>(
   itemOf: (row: Row) => Item,
   edge?: unknown,
 ): Page<Item> {
-  const fitting = rows.findIndex((row) => (row as Partial<Sized>).fits === false);
-  const shown = rows.slice(0, fitting < 0 ? limit : Math.min(limit, fitting));
+  const tooLarge = rows.findIndex((row) => (row as Partial<Sized>).fits === false);
+  const shown = rows.slice(0, tooLarge < 0 ? limit : Math.min(limit, tooLarge));
   const last = shown.at(-1);
   const next = rows.length > shown.length && last !== undefined ? cursorOfRow(last) : edge;
   return { items: shown.map(itemOf), next: next === undefined ? null : encode(next) };
@@ -71,7 +71,7 @@ function cursorOf<Cursor>(text: string, isCursor: (value: unknown) => value is C
     const value: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
     if (isCursor(value)) return value;
   } catch {
-    // refused below
+    // rejected below
   }
-  throw new Problem('invalid', 'cursor is not one that this list gave; start again without it.');
+  throw new Problem('invalid', 'cursor is not valid for this list. Start over without it.');
 }

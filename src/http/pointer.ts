@@ -1,4 +1,4 @@
-/** RFC 6901: where a member stands, for people who have to find it. */
+/** The JSON pointer (RFC 6901) to a member of the value at `parent`. */
 export function pointerTo(parent: string, name: string): string {
   return `${parent}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }

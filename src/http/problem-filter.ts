@@ -1,7 +1,7 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter } from '@nestjs/common';
 import type { Server } from './server.ts';
 
-/** Nest catches what controllers throw; the answer is the server's, as for everything else. */
+/** Passes what controllers throw to the server, which also responds to errors outside controllers. */
 @Catch()
 export class ProblemFilter implements ExceptionFilter {
   constructor(private readonly server: Server) {}

@@ -1,21 +1,24 @@
 import { describe, expect, it } from '@jest/globals';
-import { isFaultOfOurs, problemOf } from './problem-of.ts';
+import { isServerError, problemOf } from './problem-of.ts';
 import { Problem } from './problems.ts';
 
 const withCode = (code: string) => Object.assign(new Error('secret'), { code });
 
-describe('what was thrown', () => {
+describe('the problem for an error', () => {
   it.each([
-    ['one of our problems', new Problem('conflict', 'It is there.'), 'conflict', false],
-    ['what Fastify refuses', withCode('FST_ERR_CTP_BODY_TOO_LARGE'), 'too-large', false],
+    ['a problem', new Problem('conflict', 'The name is taken.'), 'conflict', false],
+    ['an error of Fastify', withCode('FST_ERR_CTP_BODY_TOO_LARGE'), 'too-large', false],
     ['NUL in a text', withCode('22021'), 'invalid', false],
-    ['a value that PostgreSQL refuses, and that we let through', withCode('22003'), 'invalid', true],
-    ['a conflict of transactions', withCode('40001'), 'overloaded', false],
-    ['a database that is away', withCode('ECONNREFUSED'), 'database-away', true],
+    ['a value that passed validation and that PostgreSQL rejects', withCode('22003'), 'invalid', true],
+    ['a transaction conflict', withCode('40001'), 'overloaded', false],
+    ['an unavailable database', withCode('ECONNREFUSED'), 'database-away', true],
     ['anything else', withCode('23505'), 'internal', true],
-  ])('is one problem to the caller, and ours to look at or not: %s', (_what, error, problem, ours) => {
-    const told = problemOf(error);
-    expect([told.problem, isFaultOfOurs(told, error)]).toEqual([problem, ours]);
-    expect(told.detail).not.toContain('secret');
-  });
+  ])(
+    'hides the error text and is logged only if the service is at fault: %s',
+    (_what, error, name, logged) => {
+      const problem = problemOf(error);
+      expect([problem.problem, isServerError(problem, error)]).toEqual([name, logged]);
+      expect(problem.detail).not.toContain('secret');
+    },
+  );
 });

@@ -1,20 +1,20 @@
 import { nearest } from '../config/nearest.ts';
 import { Problem } from './problems.ts';
 
-/** The query of a request: only the named parameters, each at most once; others are refused by name. */
+/** Reads the query of a request. Allows the named parameters, each at most once, and rejects all others by name. */
 export function queryOf<const Name extends string>(
   query: unknown,
   names: readonly Name[],
 ): { readonly [K in Name]: string | undefined } {
   const given = (query ?? {}) as Record<string, unknown>;
-  const faults: string[] = [];
+  const errors: string[] = [];
   for (const [name, value] of Object.entries(given)) {
     if (!names.includes(name as Name)) {
       const meant = nearest(name, names, 3);
-      faults.push(`"${name}" is not a parameter here${meant ? `; did you mean "${meant}"?` : '.'}`);
-    } else if (typeof value !== 'string') faults.push(`"${name}" must be given once.`);
-    else if (value.includes('\u0000')) faults.push(`"${name}" must not hold NUL.`);
+      errors.push(`"${name}" is not a parameter of this route${meant ? `; did you mean "${meant}"?` : '.'}`);
+    } else if (typeof value !== 'string') errors.push(`"${name}" must be given once.`);
+    else if (value.includes('\u0000')) errors.push(`"${name}" must not contain NUL.`);
   }
-  if (faults.length) throw new Problem('invalid', faults.join(' '));
+  if (errors.length) throw new Problem('invalid', errors.join(' '));
   return given as { readonly [K in Name]: string | undefined };
 }

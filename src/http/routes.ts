@@ -7,17 +7,17 @@ export interface Route {
   readonly access: Access;
 }
 
-/** Every route of the service, as registered; a route that does not say who may call it is refused. */
+/** All registered routes. A route that does not declare its access stops the start. */
 export class RouteTable {
   readonly routes: Route[] = [];
 
   constructor(private readonly batchBodyLimit: number) {}
 
-  watch(fastify: FastifyInstance): void {
+  attach(fastify: FastifyInstance): void {
     fastify.addHook('onRoute', (route) => this.add(route));
   }
 
-  /** The methods a path does answer to, for a 405. */
+  /** The methods that a path supports, for a 405. */
   methodsOf(path: string): string[] {
     const matching = this.routes.filter(({ url }) => patternOf(url).test(path));
     return [...new Set(matching.map(({ method }) => method))];

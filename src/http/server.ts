@@ -7,42 +7,43 @@ import { codeOf } from '../database/faults.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { type Access, bearerToken, type Caller, permits, unauthenticated } from './access.ts';
 import { BodiesInFlight } from './bodies-in-flight.ts';
-import { readBodies } from './body.ts';
+import { addBodyParsers } from './body.ts';
 import { Connections } from './connections.ts';
-import type { Called, HttpMetrics } from './http-metrics.ts';
-import { isFaultOfOurs, problemOf } from './problem-of.ts';
+import type { CalledRoute, HttpMetrics } from './http-metrics.ts';
+import { isServerError, problemOf } from './problem-of.ts';
 import { PROBLEM_MEDIA_TYPE, Problem, retryAfter } from './problems.ts';
 import { REQUEST_ID_HEADER, requestId } from './request-id.ts';
 import { RouteTable } from './routes.ts';
 
 /** Long enough for a message id of 200 characters, percent-encoded. */
-const MAX_PATH_PART = 3_000;
+const MAX_PATH_SEGMENT = 3_000;
 
-/** How the parser calls what comes behind "Connection: close", and an end in the middle of a request. */
+/** The HTTP parser's error codes for data after "Connection: close" and for a connection that ends within a request. */
 const DATA_AFTER_CLOSE = 'HPE_CLOSED_CONNECTION';
-const HUNG_UP = 'HPE_INVALID_EOF_STATE';
+const UNEXPECTED_EOF = 'HPE_INVALID_EOF_STATE';
 
-/** Between an answer and the next request of one who sends them without waiting. */
-const PAUSE_MS = 100;
-/** A request that was on its way when we stopped to listen has come by then. */
-const SILENCE_MS = 1_000;
+/** While stopping: how long a connection may stay idle after a response before it is closed. */
+const IDLE_CLOSE_DELAY_MS = 100;
+/** While stopping: how long a connection that has sent nothing stays open, for a request that is still in transit. */
+const UNUSED_SOCKET_GRACE_MS = 1_000;
 
-/** Who a token belongs to; undefined for nobody. */
-export interface Gatekeeper {
+/** Finds the caller that a bearer token belongs to. */
+export interface Authenticator {
+  /** Undefined if the token is unknown or revoked. */
   callerOf(token: string): Promise<Caller | undefined>;
-  /** Set when no key is configured at all: everybody on this machine is this caller. */
-  readonly everybody: Caller | undefined;
+  /** Set if no api key is configured: every request from this machine is made by this caller. */
+  readonly anonymous: Caller | undefined;
 }
 
-/** Fastify with what holds for every route: ids, bodies, access, problems. */
+/** Fastify with everything that applies to all routes: request ids, bodies, access, problems. */
 export class Server {
   readonly adapter: FastifyAdapter;
   readonly routes: RouteTable;
-  private gatekeeper: Gatekeeper | undefined;
+  private authenticator: Authenticator | undefined;
   private metrics: HttpMetrics | undefined;
   private readonly bodies: BodiesInFlight;
   private readonly connections: Connections;
-  private parting = false;
+  private closingConnections = false;
   private stopping = false;
 
   constructor(
@@ -51,7 +52,7 @@ export class Server {
   ) {
     this.routes = new RouteTable(settings.batchBodyLimit);
     this.bodies = new BodiesInFlight(settings.bodiesLimit);
-    this.connections = new Connections(settings, (reason) => this.metrics?.closed(reason));
+    this.connections = new Connections(settings, (reason) => this.metrics?.connectionClosed(reason));
     this.adapter = new FastifyAdapter({
       bodyLimit: settings.bodyLimit,
       requestTimeout: settings.requestTimeout,
@@ -59,13 +60,13 @@ export class Server {
         headersTimeout: settings.requestTimeout,
         connectionsCheckingInterval: Math.min(1_000, settings.requestTimeout),
         maxHeaderSize: 16_384,
-        // Node would answer by itself, without a body; `admit` refuses it as a problem.
+        // Node would send a 400 without a body; `admit` throws a problem instead.
         requireHostHeader: false,
       },
       keepAliveTimeout: 72_000,
       forceCloseConnections: 'idle',
       return503OnClosing: false,
-      routerOptions: { maxParamLength: MAX_PATH_PART, ignoreTrailingSlash: true },
+      routerOptions: { maxParamLength: MAX_PATH_SEGMENT, ignoreTrailingSlash: true },
       genReqId: requestId,
       requestIdHeader: false,
       logger: false,
@@ -76,9 +77,9 @@ export class Server {
     this.prepare(this.adapter.getInstance());
   }
 
-  /** Api keys live in the database, which is there only once the application is. */
-  guardWith(gatekeeper: Gatekeeper): void {
-    this.gatekeeper = gatekeeper;
+  /** Set later than the constructor: api keys are in the database, which is connected when the application starts. */
+  authenticateWith(gatekeeper: Authenticator): void {
+    this.authenticator = gatekeeper;
   }
 
   measureWith(metrics: HttpMetrics): void {
@@ -86,27 +87,27 @@ export class Server {
     metrics.countConnections(() => this.connections.size);
   }
 
-  /** Every connection ends with its next answer: whoever keeps one alive goes on elsewhere. */
+  /** Closes every connection with its next response, so that keep-alive clients reconnect to another replica. */
   closeAfterReply(): void {
-    this.parting = true;
+    this.closingConnections = true;
   }
 
-  /** What a caller sees of anything that was thrown. */
+  /** Sends the problem for anything that was thrown. */
   reply(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-    if (isCallerGone(error, request)) return;
+    if (isClientGone(error, request)) return;
     const problem = this.orMethodNotAllowed(problemOf(error), request);
-    if (isFaultOfOurs(problem, error)) {
+    if (isServerError(problem, error)) {
       this.log.error(
         {
           event: `http.${problem.problem}`,
           requestId: request.id,
-          ...calledBy(request),
+          ...routeOf(request),
           error,
         },
         'a request failed',
       );
     }
-    this.metrics?.refused(problem.problem, calledBy(request));
+    this.metrics?.problem(problem.problem, routeOf(request));
     void reply
       .code(problem.status)
       .headers({ ...problem.more.headers, [REQUEST_ID_HEADER]: request.id })
@@ -116,76 +117,81 @@ export class Server {
   }
 
   private prepare(fastify: FastifyInstance): void {
-    this.routes.watch(fastify);
-    readBodies(fastify);
+    this.routes.attach(fastify);
+    addBodyParsers(fastify);
     fastify.decorateRequest('caller');
     fastify.addHook('onRequest', (request, reply) => this.admit(request, reply));
     fastify.addHook('preParsing', (request, reply, payload, done) => {
       try {
-        if (request.method !== 'GET' && request.method !== 'HEAD') this.bodies.watch(request, reply, payload);
+        if (request.method !== 'GET' && request.method !== 'HEAD') this.bodies.track(request, reply, payload);
       } catch (error) {
         return done(error as Error);
       }
       done();
     });
     fastify.addHook('onResponse', (request, reply, done) => {
-      this.metrics?.answered(calledBy(request), reply.statusCode, reply.elapsedTime);
-      // One that was asked for before we began to stop was not told to hang up, and would be waited for.
-      if (this.stopping) setTimeout(() => fastify.server.closeIdleConnections(), PAUSE_MS);
+      this.metrics?.response(routeOf(request), reply.statusCode, reply.elapsedTime);
+      // A response to a request from before the stop had no `connection: close`; its client would keep the connection.
+      if (this.stopping) setTimeout(() => fastify.server.closeIdleConnections(), IDLE_CLOSE_DELAY_MS);
       done();
     });
     fastify.addHook('preClose', async () => {
       this.stopping = true;
-      setTimeout(() => this.destroyIdleSockets(), SILENCE_MS);
+      setTimeout(() => this.destroyIdleSockets(), UNUSED_SOCKET_GRACE_MS);
     });
-    this.connections.watch(fastify.server, (request, response) => fastify.routing(request, response));
-    // A tunnel is refused; Node would not answer at all.
+    this.connections.attach(fastify.server, (request, response) => fastify.routing(request, response));
+    // Rejects CONNECT, to which Node would not respond at all.
     fastify.server.on('connect', (_request, socket) =>
       this.replyToBrokenRequest(new Error(), socket as Socket),
     );
   }
 
-  /** Node waits for ever for a connection on which nothing was ever asked: a load balancer's, a browser's ahead of time. */
+  /**
+   * Node's close() waits forever for a connection that never sent a request, as load balancers and browsers open them in
+   * advance.
+   */
   private destroyIdleSockets(): void {
     for (const socket of this.connections.sockets) if (socket.bytesRead === 0) socket.destroy();
   }
 
   private replyToBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
-    // One that hangs up in the middle of a request does not wait for the answers to those before it, either.
-    const isGone = error.code === HUNG_UP && this.connections.isAwaited(socket);
+    // A client that disconnects within a request does not read the responses to earlier requests either.
+    const isGone = error.code === UNEXPECTED_EOF && this.connections.hasPendingResponses(socket);
     if (isGone || error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy();
       return;
     }
-    this.connections.end(socket, () => {
-      // What was asked for is answered; what came behind "Connection: close" is nothing that anybody waits for.
+    this.connections.closeAfterResponses(socket, () => {
+      // All requests have their responses, and no client expects one to data after "Connection: close".
       if (error.code === DATA_AFTER_CLOSE) return socket.destroySoon();
-      this.metrics?.refused(replyOnSocket(error, socket).problem, undefined);
+      this.metrics?.problem(replyOnSocket(error, socket).problem, undefined);
     });
   }
 
   private async admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header(REQUEST_ID_HEADER, request.id).header('x-content-type-options', 'nosniff');
-    if (this.parting) reply.header('connection', 'close');
-    if (this.stopping) throw new Problem('stopping', 'Ask another replica.', retryAfter(1));
+    if (this.closingConnections) reply.header('connection', 'close');
+    if (this.stopping)
+      throw new Problem('stopping', 'This replica is shutting down. Retry the request.', retryAfter(1));
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
-      throw new Problem('bad-request', 'Send a Host header.');
+      throw new Problem('bad-request', 'The Host header is missing.');
     }
     const declared = request.routeOptions.config.access ?? 'public';
-    if (declared !== 'public' && declared !== 'metrics') this.refuseWithoutTheRole();
-    if (declared !== 'public' && this.gatekeeper?.everybody) refuseForeignOrigins(request);
+    if (declared !== 'public' && declared !== 'metrics') this.rejectWithoutApiRole();
+    if (declared !== 'public' && this.authenticator?.anonymous) rejectForeignOrigins(request);
     const access = this.scopeOf(declared);
     if (access === 'public') return;
-    const caller = this.gatekeeper?.everybody ?? (await this.callerOf(request));
-    if (!permits(caller, access)) throw new Problem('forbidden', `This needs the scope "${access}".`);
+    const caller = this.authenticator?.anonymous ?? (await this.callerOf(request));
+    if (!permits(caller, access))
+      throw new Problem('forbidden', `This route requires the scope "${access}".`);
     request.caller = caller;
   }
 
-  private refuseWithoutTheRole(): void {
+  private rejectWithoutApiRole(): void {
     if (this.settings.roles.includes('api')) return;
     throw new Problem(
       'not-found',
-      'This replica serves health, metrics and /docs only: ROLES does not name "api".',
+      'This replica serves only health, metrics and /docs: its ROLES do not include "api".',
     );
   }
 
@@ -195,44 +201,45 @@ export class Server {
   }
 
   private async callerOf(request: FastifyRequest): Promise<Caller> {
-    const caller = await this.gatekeeper?.callerOf(bearerToken(request));
+    const caller = await this.authenticator?.callerOf(bearerToken(request));
     if (caller) return caller;
-    throw unauthenticated('The api key is unknown or revoked.');
+    throw unauthenticated('The API key is unknown or revoked.');
   }
 
-  /** A path that exists with other methods is a 405, and says which. */
+  /** Turns a 404 into a 405 if the path exists with other methods. */
   private orMethodNotAllowed(problem: Problem, request: FastifyRequest): Problem {
     if (problem.problem !== 'not-found' || request.routeOptions.url !== undefined) return problem;
     const methods = this.routes.methodsOf(request.url.split('?')[0]!);
     if (methods.length === 0) return problem;
     const allow = methods.join(', ');
-    return new Problem('method-not-allowed', `Use ${allow}.`, { headers: { allow } });
+    return new Problem('method-not-allowed', `Allowed methods: ${allow}.`, { headers: { allow } });
   }
 }
 
 /**
- * Without api keys everybody on this machine may do everything, and a browser on it runs the pages of strangers. One of
- * theirs is told by its origin, or, when its name was made to lead here, by the name it asks for.
+ * Without api keys every process on this machine may do everything, and that includes a browser with a hostile page. The
+ * page is recognized by its Origin header or, if its own host name was made to resolve to this machine (DNS rebinding), by
+ * the Host header.
  */
-function refuseForeignOrigins({ headers: { host = '', origin } }: FastifyRequest): void {
+function rejectForeignOrigins({ headers: { host = '', origin } }: FastifyRequest): void {
   const name = host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
   if (isLoopback(name) && (origin === undefined || origin === `http://${host}`)) return;
   throw new Problem(
     'forbidden',
-    'Without API_KEYS only callers on this machine are served: ask for localhost.',
+    'Without API_KEYS the service accepts only local requests, sent to localhost.',
   );
 }
 
-function calledBy({ method, routeOptions }: FastifyRequest): Called {
+function routeOf({ method, routeOptions }: FastifyRequest): CalledRoute {
   return { method, route: routeOptions.url ?? '(none)' };
 }
 
-/** The connection broke while the body was still coming: nobody is left to answer, and nothing is wrong here. */
-function isCallerGone(error: unknown, request: FastifyRequest): boolean {
+/** The client disconnected while it sent the body: there is no one to respond to, and nothing to log. */
+function isClientGone(error: unknown, request: FastifyRequest): boolean {
   return codeOf(error) === 'ECONNRESET' && request.raw.readableAborted;
 }
 
-/** The request never became one: there is no reply object, only the socket. */
+/** For input that could not be parsed as a request: there is no reply object, only the socket. */
 function replyOnSocket(error: Error & { code?: string }, socket: Socket): Problem {
   const found = problemOf(error);
   const problem =
@@ -243,7 +250,7 @@ function replyOnSocket(error: Error & { code?: string }, socket: Socket): Proble
       `${REQUEST_ID_HEADER}: ${requestId({ headers: {} })}\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   );
-  // Not end(): a caller that keeps its side open would keep the connection, too.
+  // Not end(): a client that keeps its side open would keep the connection open.
   socket.destroySoon();
   return problem;
 }

@@ -2,12 +2,12 @@ import type { PipeTransform, Type } from '@nestjs/common';
 import { plainToInstance } from 'class-transformer';
 import { type ValidationError, validate } from 'class-validator';
 import { pointerTo } from './pointer.ts';
-import { type FieldFault, faultyFields, Problem } from './problems.ts';
+import { type FieldError, invalidFields, Problem } from './problems.ts';
 
-/** More than any list or object of ours may have; what is beyond was too much for any rule anyway. */
-const MAX_LOOKED_AT = 1_000;
+/** More entries than any valid list or object has; entries beyond it are ignored, because a size rule fails anyway. */
+const MAX_CHECKED = 1_000;
 
-/** `@Body(validBody(PutListener))`: an instance that obeys its decorators, or a 422 that names every fault. */
+/** `@Body(validBody(PutListener))`: a valid instance of the class, or a 422 that lists every invalid field. */
 export function validBody<T extends object>(type: Type<T>): PipeTransform<unknown, Promise<T>> {
   return { transform: (value) => validated(type, value) };
 }
@@ -19,46 +19,47 @@ export async function validated<T extends object>(type: Type<T>, value: unknown)
       errors: [{ pointer: '', detail: 'must be an object' }],
     });
   }
-  const errors: FieldFault[] = [];
-  const instance = plainToInstance(type, harmless(value, '', errors));
-  const faults = await validate(instance, {
+  const errors: FieldError[] = [];
+  const instance = plainToInstance(type, sanitized(value, '', errors));
+  const violations = await validate(instance, {
     whitelist: true,
     forbidNonWhitelisted: true,
     forbidUnknownValues: true,
   });
-  errors.push(...faults.flatMap((fault) => fieldFaults(fault, '')));
+  errors.push(...violations.flatMap((violation) => fieldErrors(violation, '')));
   if (errors.length === 0) return instance;
-  throw faultyFields(errors);
+  throw invalidFields(errors);
 }
 
 /**
- * What the libraries can be given: class-transformer passes over a field named `toString` and throws a TypeError at a
- * nested one named `constructor`; class-validator takes seconds for 20,000 unknown fields, and nothing else runs then.
+ * Removes what the libraries cannot handle: class-transformer skips a field named `toString` and throws a TypeError at a
+ * nested one named `constructor`; class-validator blocks the event loop for seconds with 20,000 unknown fields.
  */
-function harmless(value: unknown, pointer: string, faults: FieldFault[]): unknown {
+function sanitized(value: unknown, pointer: string, errors: FieldError[]): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) {
-    const items = value.slice(0, MAX_LOOKED_AT);
-    return items.map((item, index) => harmless(item, `${pointer}/${index}`, faults));
+    const items = value.slice(0, MAX_CHECKED);
+    return items.map((item, index) => sanitized(item, `${pointer}/${index}`, errors));
   }
-  const entries = Object.entries(value).slice(0, MAX_LOOKED_AT);
+  const entries = Object.entries(value).slice(0, MAX_CHECKED);
   const own = entries.filter(([name]) => !(name in Object.prototype));
   for (const [name] of entries) {
     if (name in Object.prototype)
-      faults.push({ pointer: pointerTo(pointer, name), detail: 'is not a known field' });
+      errors.push({ pointer: pointerTo(pointer, name), detail: 'is not a known field' });
   }
   return Object.fromEntries(
-    own.map(([name, member]) => [name, harmless(member, pointerTo(pointer, name), faults)]),
+    own.map(([name, member]) => [name, sanitized(member, pointerTo(pointer, name), errors)]),
   );
 }
 
-export function fieldFaults(fault: ValidationError, parent: string): FieldFault[] {
-  const pointer = pointerTo(parent, fault.property);
-  const own = Object.entries(fault.constraints ?? {}).map(([rule, message]) => ({
+export function fieldErrors(violation: ValidationError, parent: string): FieldError[] {
+  const pointer = pointerTo(parent, violation.property);
+  const own = Object.entries(violation.constraints ?? {}).map(([rule, message]) => ({
     pointer,
-    detail: rule === 'whitelistValidation' ? 'is not a known field' : withoutName(message, fault.property),
+    detail:
+      rule === 'whitelistValidation' ? 'is not a known field' : withoutName(message, violation.property),
   }));
-  return [...own, ...(fault.children ?? []).flatMap((child) => fieldFaults(child, pointer))];
+  return [...own, ...(violation.children ?? []).flatMap((child) => fieldErrors(child, pointer))];
 }
 
 function withoutName(message: string, property: string): string {

@@ -1,6 +1,6 @@
 import { decodeUtf8, type JsonSlice } from '../http/json/exact-json.ts';
-import type { FieldFault } from '../http/problems.ts';
-import { NO_TIME, utcOf } from '../http/time.ts';
+import type { FieldError } from '../http/problems.ts';
+import { TIME_RULE, utcOf } from '../http/time.ts';
 
 export const MAX_TYPE = 200;
 export const MAX_ID = 200;
@@ -22,7 +22,7 @@ export const MAX_FAULTS = 20;
 
 /** Checks written out by hand: on this path a validation library halves the rate of the whole service. */
 export class Faults {
-  readonly list: FieldFault[] = [];
+  readonly list: FieldError[] = [];
 
   add(pointer: string, detail: string): undefined {
     this.list.push({ pointer, detail });
@@ -72,7 +72,7 @@ export function checkKey(text: string, pointer: string, faults: Faults): string 
 
 /** The moment in UTC. */
 export function checkTime(text: string, pointer: string, faults: Faults): string | undefined {
-  return utcOf(text) ?? faults.add(pointer, NO_TIME);
+  return utcOf(text) ?? faults.add(pointer, TIME_RULE);
 }
 
 export function checkHeader(

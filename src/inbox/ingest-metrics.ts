@@ -25,7 +25,7 @@ export class IngestMetrics {
       help: 'Posts refused, by the problem they were answered with.',
       labelNames: ['reason'],
     });
-    http.watch({ method: 'POST', route: '/v1/messages' }, (reason) => refused.inc({ reason }));
+    http.onProblem({ method: 'POST', route: '/v1/messages' }, (reason) => refused.inc({ reason }));
     this.flushMessages = metrics.histogram({
       name: 'ingest_flush_messages',
       help: 'How many messages went into one commit.',

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { decodeUtf8, ExactJson, type JsonFault, type JsonSlice } from '../http/json/exact-json.ts';
 import { pointerTo } from '../http/pointer.ts';
-import { type FieldFault, Problem } from '../http/problems.ts';
+import { type FieldError, Problem } from '../http/problems.ts';
 import { Faults, MAX_BATCH, MAX_FAULTS, MAX_MEMBERS } from './fields.ts';
 import type { NewMessage } from './new-message.ts';
 import { parseBinaryCloudEvent, parseStructuredCloudEvent } from './parse-cloud-event.ts';
@@ -221,7 +221,7 @@ function refused(fault: JsonFault): Problem {
   return invalid([fault]);
 }
 
-function invalid(faults: readonly FieldFault[]): Problem {
+function invalid(faults: readonly FieldError[]): Problem {
   const errors = faults.map(({ pointer, detail }) => ({ pointer, detail }));
   const [first] = errors;
   const rest = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';

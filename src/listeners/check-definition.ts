@@ -2,7 +2,7 @@ import { formatDuration, parseDuration } from '../config/duration.ts';
 import { maxCallMs } from '../config/max-call.ts';
 import { nearest } from '../config/nearest.ts';
 import { pointerTo } from '../http/pointer.ts';
-import { type FieldFault, Problem } from '../http/problems.ts';
+import { type FieldError, Problem } from '../http/problems.ts';
 import { validated } from '../http/valid-body.ts';
 import { headerRefusal } from '../webhooks/listener-headers.ts';
 import { durationFrom, wholeFrom } from './definition-rules.ts';
@@ -11,7 +11,7 @@ import { ListenerDefinition, MAX_HEADERS, MAX_TIMEOUT_MS } from './listener-defi
 
 export type Checked =
   | { readonly kind: 'valid'; readonly definition: ListenerDefinition }
-  | { readonly kind: 'faulty'; readonly faults: readonly FieldFault[] };
+  | { readonly kind: 'faulty'; readonly faults: readonly FieldError[] };
 
 /** Says why a URL must not be sent to; undefined: it may. */
 export type UrlRefusal = (url: string) => Promise<string | undefined>;
@@ -52,8 +52,8 @@ export async function checkDefinition(value: unknown, { urlRefusal, leaseMs }: B
     : { kind: 'valid', definition: value as ListenerDefinition };
 }
 
-async function shapeFaults(value: unknown): Promise<FieldFault[]> {
-  const faults: FieldFault[] = [];
+async function shapeFaults(value: unknown): Promise<FieldError[]> {
+  const faults: FieldError[] = [];
   try {
     // Names of headers are no fields: they are looked at one by one, below.
     const fields = isObject(value) && isObject(value.headers) ? { ...value, headers: {} } : value;
@@ -68,7 +68,7 @@ async function shapeFaults(value: unknown): Promise<FieldFault[]> {
   return faults;
 }
 
-function withTheFieldMeant(fault: FieldFault): FieldFault {
+function withTheFieldMeant(fault: FieldError): FieldError {
   if (fault.detail !== 'is not a known field') return fault;
   const meant = nearest(fault.pointer.slice(1), FIELDS, 3);
   return meant ? { ...fault, detail: `${fault.detail}; did you mean "${meant}"?` } : fault;
@@ -78,7 +78,7 @@ function withTheFieldMeant(fault: FieldFault): FieldFault {
 function timeoutFaults(
   { timeout = DEFAULT_TIMEOUT }: Record<string, unknown>,
   leaseMs: number,
-): FieldFault[] {
+): FieldError[] {
   const ms = typeof timeout === 'string' ? parseDuration(timeout) : undefined;
   const maxMs = maxCallMs(leaseMs);
   if (ms === undefined || ms > MAX_TIMEOUT_MS || ms <= maxMs) return [];
@@ -86,7 +86,7 @@ function timeoutFaults(
   return [{ pointer: '/timeout', detail: `must be at most ${formatDuration(maxMs)} with this ${lease}` }];
 }
 
-function elementFaults(definition: Partial<ListenerDefinition>): FieldFault[] {
+function elementFaults(definition: Partial<ListenerDefinition>): FieldError[] {
   return [
     ...eachOf('types', definition.types, typeFault),
     ...eachOf('retrySchedule', definition.retrySchedule, durationFrom(MIN_RETRY_MS, MAX_RETRY_MS)),
@@ -97,7 +97,7 @@ function elementFaults(definition: Partial<ListenerDefinition>): FieldFault[] {
   ];
 }
 
-function eachOf(field: string, list: unknown, rule: (value: unknown) => string | undefined): FieldFault[] {
+function eachOf(field: string, list: unknown, rule: (value: unknown) => string | undefined): FieldError[] {
   if (!Array.isArray(list)) return [];
   return list.slice(0, MAX_LOOKED_AT).flatMap((value, index) => {
     const detail = rule(value);
@@ -105,7 +105,7 @@ function eachOf(field: string, list: unknown, rule: (value: unknown) => string |
   });
 }
 
-function repeated(field: string, given: unknown): FieldFault[] {
+function repeated(field: string, given: unknown): FieldError[] {
   if (!Array.isArray(given)) return [];
   const list = given.slice(0, MAX_LOOKED_AT);
   const first = new Map(list.map((value, index) => [value, index] as const).reverse());
@@ -123,7 +123,7 @@ function typeFault(value: unknown): string | undefined {
   return CONTROL.test(value) ? 'must not hold control characters' : undefined;
 }
 
-function headerFaults(headers: unknown): FieldFault[] {
+function headerFaults(headers: unknown): FieldError[] {
   if (!isObject(headers)) return [];
   const names = Object.keys(headers);
   if (names.length > MAX_HEADERS)

@@ -6,10 +6,10 @@ import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { Database } from '../database/database.ts';
 import { Allow, permits } from '../http/access.ts';
 import { AuditLog } from '../http/audit/audit-log.ts';
-import { isName, NAME_FORM, refuseBadName } from '../http/names.ts';
+import { isName, NAME_FORM, rejectBadName } from '../http/names.ts';
 import { Optional } from '../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
-import { faultyFields, Problem } from '../http/problems.ts';
+import { invalidFields, Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
 import { validated } from '../http/valid-body.ts';
 import { EgressGuard } from '../webhooks/egress-guard.ts';
@@ -142,13 +142,13 @@ export class ListenersController {
   }
 
   private async checked(name: string, body: unknown): Promise<ListenerDefinition> {
-    refuseBadName(name);
+    rejectBadName(name);
     const checked = await checkDefinition(body, {
       urlRefusal: (url) => this.refusalOf(url),
       leaseMs: this.settings.outboxLease,
     });
     if (checked.kind === 'valid') return checked.definition;
-    throw faultyFields(checked.faults);
+    throw invalidFields(checked.faults);
   }
 
   private async refusalOf(url: string): Promise<string | undefined> {

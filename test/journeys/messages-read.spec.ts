@@ -229,7 +229,7 @@ describe('GET /v1/messages', () => {
 
   it('says what it meant to a misspelt filter', async () => {
     expect((await get('?statu=pending&key=a&key=b')).body.detail).toBe(
-      '"statu" is not a parameter here; did you mean "status"? "key" must be given once.',
+      '"statu" is not a parameter of this route; did you mean "status"? "key" must be given once.',
     );
   });
 });

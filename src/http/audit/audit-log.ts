@@ -4,7 +4,7 @@ import { Reads } from '../../database/reads.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { LIST, RECORD, REMOVE } from './audit.sql.ts';
 
-/** Everything an operator can do. */
+/** All actions of operators that are recorded. */
 export const ACTIONS = [
   'dead-letters.revive',
   'dead-letters.discard',
@@ -31,7 +31,7 @@ export interface AuditEntry {
   readonly by: string;
   readonly action: Action;
   readonly target?: string | undefined;
-  /** What a filter said that stood for many. */
+  /** The filter, for an action on many items. */
   readonly filter?: unknown;
   readonly count?: number | undefined;
   readonly reason?: string | undefined;
@@ -48,7 +48,7 @@ export interface AuditRow {
   readonly reason: string | null;
 }
 
-/** Who did what, when, to how many, and why. */
+/** Records who did what, when, to how many items, and why. */
 @Injectable()
 export class AuditLog {
   constructor(
@@ -56,13 +56,13 @@ export class AuditLog {
     private readonly reads: Reads,
   ) {}
 
-  /** In the transaction of what it tells of: neither happens without the other. */
+  /** Runs in the transaction of the recorded action: both are committed or neither. */
   async record(
     { by, action, target, filter, count, reason }: AuditEntry,
     tx: Pick<Transaction, 'execute'>,
   ): Promise<void> {
-    const what = filter === undefined ? null : JSON.stringify(filter);
-    await tx.execute(RECORD, [by, action, target ?? null, what, count ?? null, reason ?? null]);
+    const filterJson = filter === undefined ? null : JSON.stringify(filter);
+    await tx.execute(RECORD, [by, action, target ?? null, filterJson, count ?? null, reason ?? null]);
   }
 
   /** `action` may end with `*`. */
@@ -79,7 +79,7 @@ export class AuditLog {
     ]);
   }
 
-  remove(olderThanMs: number, most: number): Promise<number> {
-    return this.database.execute(REMOVE, [olderThanMs, most]);
+  remove(olderThanMs: number, maxRows: number): Promise<number> {
+    return this.database.execute(REMOVE, [olderThanMs, maxRows]);
   }
 }

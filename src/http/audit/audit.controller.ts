@@ -15,9 +15,11 @@ export class AuditController {
 
   @Get()
   @Allow('read')
-  @ApiOperation({ summary: 'What operators did: who, what, when, to how many and why; newest first.' })
-  @ApiQuery({ name: 'since', required: false, description: 'At or after; RFC 3339.' })
-  @ApiQuery({ name: 'action', required: false, description: 'One of them, or a group: `listener.*`.' })
+  @ApiOperation({
+    summary: 'List the actions of operators: who, what, when, to how many and why. Newest first.',
+  })
+  @ApiQuery({ name: 'since', required: false, description: 'Only actions at or after this time (RFC 3339).' })
+  @ApiQuery({ name: 'action', required: false, description: 'An action, or a group such as `listener.*`.' })
   @ApiPage()
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['since', 'action', 'limit', 'cursor']);

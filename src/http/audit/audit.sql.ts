@@ -4,7 +4,7 @@ import { withinBytes } from '../page-bytes.ts';
 export const RECORD = `
   INSERT INTO audit (by, action, target, filter, count, reason) VALUES ($1, $2, $3, $4, $5, $6)`;
 
-/** audit.list — newest first. $1 limit, $2 before id, $3 since, $4 action as a pattern of LIKE; each may be null */
+/** audit.list — newest first. $1 limit, $2 before id, $3 since, $4 action as a LIKE pattern; each may be null */
 export const LIST = `${withinBytes(
   `SELECT id, at, by, action, target, filter, count, reason FROM audit
   WHERE ($2::bigint IS NULL OR id < $2) AND ($3::timestamptz IS NULL OR at >= $3)
@@ -13,7 +13,7 @@ export const LIST = `${withinBytes(
   'id DESC',
 )} ORDER BY id DESC`;
 
-/** audit.remove — the oldest that are past their time. $1 age in ms, $2 most */
+/** audit.remove — the oldest entries that are past their retention. $1 age in ms, $2 max rows */
 export const REMOVE = `
   DELETE FROM audit WHERE id IN (
     SELECT id FROM audit WHERE at < now() - $1::bigint * interval '1 millisecond' ORDER BY at LIMIT $2)`;

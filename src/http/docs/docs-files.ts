@@ -13,16 +13,16 @@ const TYPES = new Map([
   ['.svg', 'image/svg+xml'],
 ]);
 
-/** Nothing runs or is styled inline, nothing comes from elsewhere, and nothing is sent elsewhere. */
+/** No inline scripts or styles, nothing loaded from other origins, nothing sent to them. */
 const CONTENT_SECURITY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** The API reference and the document it is made from, ready to be sent. */
+/** The API reference and the document it is built from, ready to be sent. */
 export interface DocsFiles {
   readonly document: PreparedFile;
   readonly page: PreparedFile;
-  /** By `<version>/<name>`: scripts import each other by name, so the version is a folder. */
+  /** Keyed by `<version>/<name>`. The version is a folder because scripts import each other by relative name. */
   readonly assets: ReadonlyMap<string, PreparedFile>;
 }
 

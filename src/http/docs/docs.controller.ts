@@ -7,7 +7,7 @@ import { Problem } from '../problems.ts';
 import type { ApiDocument } from './api-document.ts';
 import { type DocsFiles, prepareDocs } from './docs-files.ts';
 
-/** The API reference and the OpenAPI document, both made at start. */
+/** The API reference and the OpenAPI document, both built at start. */
 @ApiExcludeController()
 @Controller()
 export class DocsController implements OnModuleInit {
@@ -25,7 +25,7 @@ export class DocsController implements OnModuleInit {
     this.files.document.send(request, reply);
   }
 
-  /** The relative URLs of the page are those of `/docs`; below `/docs/` they would lead elsewhere. */
+  /** Redirects `/docs/` to `/docs`: the relative URLs of the page resolve only there. */
   @Get('docs')
   @Allow('public')
   page(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {

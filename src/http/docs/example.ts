@@ -8,7 +8,7 @@ const PLAIN = new Map<string, unknown>([
   ['null', null],
 ]);
 
-/** The smallest useful value: what is required, and plain fields that have an example of their own. */
+/** The smallest useful value: required fields, and scalar fields with an example. */
 export function exampleOf(schemas: Schemas, schema: Schema, within: readonly string[] = []): unknown {
   const resolved = schemas.resolve(schema, within);
   const given = resolved.schema;

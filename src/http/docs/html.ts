@@ -1,16 +1,16 @@
-/** Markup that is safe as it is; made by `html` alone. */
+/** Escaped markup. Only `html` creates it. */
 export class Html {
   constructor(readonly text: string) {}
 }
 
 type Part = Html | string | number | undefined | readonly Part[];
 
-/** Markup with everything put into it escaped, for element content and double-quoted attributes. */
+/** Builds markup and escapes every interpolated value, for element content and double-quoted attributes. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(strings.reduce((text, string, index) => text + textOf(parts[index - 1]) + string));
 }
 
-/** Prose of the document: `code` between backticks is marked as such, the rest is plain text. */
+/** Renders a description: text between backticks becomes `<code>`, the rest is plain text. */
 export function prose(text: string): Html {
   const pieces = text.split('`');
   if (pieces.length % 2 === 0) return html`${text}`;

@@ -2,11 +2,11 @@ import type { Schema } from './api-document.ts';
 
 const REF = '#/components/schemas/';
 
-/** A schema with references followed and `allOf` merged. `within`: what it stands in, itself included, by name. */
+/** A schema with references resolved and `allOf` merged. `within`: the names of the schemas around it, its own included. */
 export interface Resolved {
   readonly schema: Schema;
   readonly within: readonly string[];
-  /** Set where a named schema holds itself: what follows would repeat without end. */
+  /** Set if a named schema contains itself; expanding it further would never end. */
   readonly recursive?: string;
 }
 
@@ -36,7 +36,7 @@ export class Schemas {
   }
 }
 
-/** Later parts win, and add their fields. */
+/** Later parts override earlier ones and add their fields. */
 function merged(first: Schema, second: Schema): Schema {
   return {
     ...first,

@@ -234,7 +234,9 @@ describe('numbers', () => {
   });
 
   it('quotes at most 40 characters of a number', () => {
-    expect(faultOf('9'.repeat(1_000))?.detail).toBe(`The number ${'9'.repeat(40)}… cannot be held exactly.`);
+    expect(faultOf('9'.repeat(1_000))?.detail).toBe(
+      `The number ${'9'.repeat(40)}… cannot be represented exactly.`,
+    );
   });
 });
 
@@ -387,7 +389,7 @@ describe('what would take too much memory or time', () => {
       code: 'too-many',
       pointer: '',
       offset: 13,
-      detail: 'must not hold more than 4 values',
+      detail: 'must not contain more than 4 values',
     });
     expect(faultOf(`[${'0,'.repeat(999_998)}0]`, {})).toBeUndefined();
     expect(faultOf(`[${'0,'.repeat(999_999)}0]`, {})).toMatchObject({ code: 'too-many', pointer: '' });

@@ -1,6 +1,6 @@
 /**
- * The digits after the point that any double needs (5e-324). More can only be zeros, which PostgreSQL would
- * keep and print: a 1 MiB array of `0e-16383` reads back from jsonb as 2 GB. Past 16383 it fails.
+ * The most digits after the decimal point that a double needs (5e-324). Further digits can only be zeros, which PostgreSQL
+ * would keep and print: a 1 MiB array of `0e-16383` reads back from jsonb as 2 GB. Beyond 16383 PostgreSQL fails.
  */
 const MAX_PLACES = 324;
 
@@ -12,7 +12,7 @@ const ZERO = 0x30;
 
 /**
  * Whether a JSON number keeps its value in JavaScript and in PostgreSQL: `String(Number(token))` writes the same
- * decimal value. So it is for `1.10`, `1e2` and `0.1`, not for `9007199254740993`, `1e400` and `1e-400`.
+ * decimal value. That is true for `1.10`, `1e2` and `0.1`, and false for `9007199254740993`, `1e400` and `1e-400`.
  * The caller has checked the grammar.
  */
 export function isExactNumber(token: string): boolean {

@@ -3,11 +3,11 @@ import { isExactNumber } from './exact-number.ts';
 import type { JsonFault, JsonFaultCode } from './json-fault.ts';
 import { hexadecimal, isSurrogate, isSurrogatePair } from './utf16.ts';
 
-/** Returned in place of the next position; `problem` then says what is wrong. */
+/** Returned instead of the next position; `problem` then holds the error. */
 export const REFUSED = -1;
 
-// Constants of this file on purpose: V8 reads an imported one from its module at every use (arrays of integers
-// were scanned 1.5 times slower).
+// These constants are in this file on purpose: V8 reads an imported one from its module at every use (arrays of
+// integers were scanned 1.5 times slower).
 const TAB = 0x09;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
@@ -23,19 +23,19 @@ const LOWER_E = 0x65;
 const LOWER_U = 0x75;
 const BYTE_ORDER_MARK = 0xfeff;
 
-/** By unit: 1 for what stands for itself in a string and needs no second look. */
+/** By UTF-16 unit: 1 if it stands for itself in a string and needs no further check. */
 const PLAIN = new Uint8Array(0x10000).fill(1, SPACE).fill(0, 0xd800, 0xe000);
 PLAIN[QUOTE] = 0;
 PLAIN[BACKSLASH] = 0;
 
-/** By unit: 1 for what may follow a backslash, besides u. */
+/** By UTF-16 unit: 1 if it may follow a backslash, except u. */
 const SHORT_ESCAPE = new Uint8Array(0x10000);
 for (const c of '"\\/bfnrt') SHORT_ESCAPE[c.charCodeAt(0)] = 1;
 
-/** Odd, and another in every process, so that nobody can prepare keys that collide. */
+/** Odd, and random per process, so that a client cannot prepare keys that collide. */
 const HASH_FACTOR = (randomInt(2 ** 31) * 2 + 1) | 0;
 
-/** Room after the text, to look ahead without asking whether there is more. */
+/** Space after the text, so that looking ahead needs no bounds check. */
 const LOOK_AHEAD = 16;
 const CHUNK = 0x10000;
 
@@ -45,13 +45,13 @@ const CHUNK = 0x10000;
  */
 export class JsonLexer {
   text = '';
-  /** Look only for what breaks the grammar. */
+  /** Check only the grammar. */
   grammarOnly = false;
   problem: Omit<JsonFault, 'pointer'> | undefined;
-  /** Of the key read last: a hash of what it says, and whether it is written without escapes or surrogates. */
+  /** The last key: a hash of its name, and whether it is written without escapes or surrogates. */
   keyHash = 0;
   keyIsPlain = true;
-  /** The last key that was not plain, kept because its name is asked for up to four times. */
+  /** The last key that was not plain, cached because its name is read up to four times. */
   private unusualQuote = -1;
   private unusualName = '';
   /**
@@ -140,7 +140,7 @@ export class JsonLexer {
     return after;
   }
 
-  /** What a key that was read says, unescaped. */
+  /** The unescaped name of a key that was read. */
   keyName(quote: number, after: number): string {
     if (quote === this.unusualQuote) return this.unusualName;
     const written = this.text.slice(quote + 1, after - 1);
@@ -153,16 +153,16 @@ export class JsonLexer {
     let digits = i - whole;
     if (digits === 0) return this.noNumber(i, i > start);
     if (digits > 1 && this.peek(whole) === ZERO) {
-      return this.malformed(whole, 'A number does not begin with a needless 0.');
+      return this.malformed(whole, 'A number must not have a leading zero.');
     }
     if (this.peek(i) === POINT) {
       const fraction = i + 1;
       i = this.skipDigits(fraction);
-      if (i === fraction) return this.malformed(i, 'Expected a digit after the point.');
+      if (i === fraction) return this.malformed(i, 'Expected a digit after the decimal point.');
       digits += i - fraction;
     }
     if ((this.peek(i) | 0x20) === LOWER_E) return this.exponent(start, i + 1);
-    // No two decimals of at most 15 digits share a double, so each comes back as it went in.
+    // No two decimals of at most 15 digits share a double, so each is read back unchanged.
     return digits <= 15 ? i : this.exact(start, i);
   }
 
@@ -184,7 +184,7 @@ export class JsonLexer {
     const token = this.text.slice(start, after);
     if (isExactNumber(token)) return after;
     const shown = token.length > 40 ? `${token.slice(0, 40)}…` : token;
-    return this.refuse('inexact-number', start, `The number ${shown} cannot be held exactly.`);
+    return this.refuse('inexact-number', start, `The number ${shown} cannot be represented exactly.`);
   }
 
   private skipDigits(i: number): number {
@@ -193,7 +193,7 @@ export class JsonLexer {
     return i;
   }
 
-  /** What is not PLAIN in a string. */
+  /** A unit in a string that is not PLAIN. */
   private unusual(i: number, c: number): number {
     if (c === BACKSLASH) return this.escape(i);
     if (c >= SPACE) return this.rawSurrogates(i, c);
@@ -205,7 +205,7 @@ export class JsonLexer {
     const c = this.peek(backslash + 1);
     if (c === LOWER_U) return this.unicodeEscape(backslash);
     if (SHORT_ESCAPE[c] === 1) return backslash + 2;
-    return this.malformed(backslash, 'A string holds an unknown escape.');
+    return this.malformed(backslash, 'Unknown escape sequence in a string.');
   }
 
   private unicodeEscape(backslash: number): number {
@@ -220,20 +220,20 @@ export class JsonLexer {
     return this.loneSurrogate(backslash, after);
   }
 
-  /** Half a pair raw and half escaped is refused too: the raw half does not survive UTF-8. */
+  /** A pair that is half raw and half escaped is rejected too: the raw half does not survive UTF-8. */
   private rawSurrogates(i: number, unit: number): number {
     return isSurrogatePair(unit, this.peek(i + 1)) ? i + 2 : this.loneSurrogate(i, i + 1);
   }
 
   private loneSurrogate(offset: number, after: number): number {
-    return this.altered('lone-surrogate', offset, 'Half of a surrogate pair cannot be stored.', after);
+    return this.altered('lone-surrogate', offset, 'An unpaired surrogate cannot be stored.', after);
   }
 
   malformed(offset: number, detail: string): typeof REFUSED {
     return this.refuse('malformed', offset, detail);
   }
 
-  /** Well-formed, but not what would come back. */
+  /** For text that is well-formed but would not be read back unchanged. */
   private altered(code: JsonFaultCode, offset: number, detail: string, after: number): number {
     return this.grammarOnly ? after : this.refuse(code, offset, detail);
   }

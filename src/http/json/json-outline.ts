@@ -1,22 +1,22 @@
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
-/** A value of the text, unparsed: `text.slice(start, end)` is what was sent, without the space around it. */
+/** An unparsed value: `text.slice(start, end)` is its text as sent, without surrounding whitespace. */
 export interface JsonSlice {
   kind: JsonKind;
   /** The member's name, unescaped; '' for an element and for the document. */
   key: string;
   start: number;
   end: number;
-  /** The members or elements in order; undefined for a scalar and below the outline. */
+  /** The members or elements in order; undefined for a scalar and for values below the outline. */
   children: JsonSlice[] | undefined;
 }
 
-/** The slices of the upper levels of a text, built while it is read. */
+/** The slices of the top levels of a text, built while it is scanned. */
 export class JsonOutline {
   /** The document is level 0. */
   private levels = 0;
   private maxChildren: readonly number[] = [];
-  /** Where the part that is read begins in the whole text. */
+  /** The offset of the scanned part in the whole text. */
   private base = 0;
   private open: JsonSlice[] = [];
 
@@ -38,7 +38,7 @@ export class JsonOutline {
     return level <= this.levels;
   }
 
-  /** Whether the container at a level has all the children it may have; below the outline nothing is counted. */
+  /** Whether the container at a level has its maximum number of children; below the outline nothing is counted. */
   isFull(level: number): boolean {
     const max = this.maxChildren[level];
     return max !== undefined && level < this.levels && this.open[level]!.children!.length >= max;

@@ -1,4 +1,5 @@
-import { type JsonFault, pointerStep } from './json-fault.ts';
+import { pointerTo } from '../pointer.ts';
+import type { JsonFault } from './json-fault.ts';
 import { JsonLexer, REFUSED } from './json-lexer.ts';
 import { JsonOutline, type JsonSlice } from './json-outline.ts';
 import { SeenKeys } from './seen-keys.ts';
@@ -15,36 +16,36 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
- * Values of one text, whatever it is for: numbers with an exponent cost 0.3 µs each, and 16 MiB of them stopped everything
- * else for more than a second.
+ * Maximum number of values in any text: numbers with an exponent cost 0.3 µs each, and 16 MiB of them blocked the event
+ * loop for more than a second.
  */
 const MAX_VALUES = 1_000_000;
-/** Of them in objects so large that their keys are kept in a Set: 2.5 µs and 80 bytes each. */
+/** Maximum number of values in objects so large that their keys are in a Set: 2.5 µs and 80 bytes each. */
 const MAX_KEYS_OF_LARGE_OBJECTS = 300_000;
 
-/** In the place of a key: the object is between two members. */
+/** In place of a key: the scan is between two members of the object. */
 const NO_MEMBER = -1;
 
 export interface ScanOptions {
-  /** Levels of objects and arrays allowed, the outermost included; 64 unless told. */
+  /** Maximum nesting of objects and arrays, including the outermost. Default: 64. */
   maxDepth?: number;
-  /** Levels whose slices are wanted; 1 unless told, the document's members. 3 reaches `{messages: [{…}]}`. */
+  /** How many levels get slices. Default: 1, the members of the document. 3 reaches `{messages: [{…}]}`. */
   outline?: number;
-  /** Children that a container of the outline may have, by level. The scan ends at the first beyond: each costs memory. */
+  /** Maximum number of children of a container of the outline, by level. The scan stops beyond it: each costs memory. */
   maxChildren?: readonly number[];
-  /** Values in all; a million unless told. */
+  /** Maximum number of values in total. Default: a million. */
   maxValues?: number;
-  /** Only this part of the text, a value that stands at `pointer` in the whole. */
+  /** Scan only this part of the text, the value at `pointer` of the whole. */
   start?: number;
   end?: number;
   pointer?: string;
-  /** Refuse only 'malformed', 'too-deep' and 'too-many': to find the elements of a text refused for what is in one of them. */
+  /** Reject only 'malformed', 'too-deep' and 'too-many': finds the elements of a text of which one element is rejected. */
   grammarOnly?: boolean;
 }
 
 export type ScanResult = { ok: true; value: JsonSlice } | { ok: false; fault: JsonFault };
 
-/** Reads a text value by value, without recursion. Positions count from the beginning of the part it reads. */
+/** Scans a text value by value, without recursion. Positions are relative to the start of the scanned part. */
 export class JsonWalker {
   private readonly lexer = new JsonLexer();
   private readonly seen = new SeenKeys(this.lexer);
@@ -54,9 +55,9 @@ export class JsonWalker {
   private maxValues = 0;
   private valuesLeft = 0;
   private maxChildren: readonly number[] = [];
-  /** Levels of the pointer of a fault, where it is not the one of the value being read. */
+  /** The depth of a fault's pointer, if the fault is not at the current value. */
   private faultDepth: number | undefined;
-  /** By level: how the container closes, and the member being read (the place of its key, or its index). */
+  /** By level: the closing character of the container, and its current member (the offset of its key, or its index). */
   private closers = new Uint8Array(0);
   private current = new Int32Array(0);
   private currentEnd = new Int32Array(0);
@@ -80,7 +81,7 @@ export class JsonWalker {
     return result;
   }
 
-  /** Keeps nothing of the text until the next scan. */
+  /** Drops all references to the text. */
   private release(): void {
     this.lexer.release();
     this.outline.release();
@@ -117,7 +118,7 @@ export class JsonWalker {
     return i === lexer.text.length || lexer.malformed(i, 'Expected nothing after the value.') !== REFUSED;
   }
 
-  /** Opens containers down to the first complete value: a scalar, or a container with nothing in it. */
+  /** Opens containers down to the first complete value: a scalar or an empty container. */
   private value(i: number): number {
     for (;;) {
       const c = this.lexer.peek(i);
@@ -132,7 +133,7 @@ export class JsonWalker {
     }
   }
 
-  /** Closes the containers that end here and goes on to the next value, if there is one. */
+  /** Closes the containers that end here and moves to the next value, if there is one. */
   private afterValue(i: number): number {
     const { lexer } = this;
     while (this.depth > 0) {
@@ -172,10 +173,10 @@ export class JsonWalker {
     return lexer.number(start);
   }
 
-  /** Of the text as a whole: where the last one stands says nothing. */
+  /** Reported for the whole text, because the position of the last value has no meaning. */
   private tooManyValues(start: number): number {
     this.faultDepth = 0;
-    return this.lexer.refuse('too-many', start, `must not hold more than ${this.maxValues} values`);
+    return this.lexer.refuse('too-many', start, `must not contain more than ${this.maxValues} values`);
   }
 
   private tooManyChildren(start: number): number {
@@ -212,7 +213,7 @@ export class JsonWalker {
     return i + 1;
   }
 
-  /** From a key to where its value begins. */
+  /** Reads a key and returns where its value begins. */
   private key(quote: number): number {
     const { lexer } = this;
     const level = this.depth - 1;
@@ -235,19 +236,19 @@ export class JsonWalker {
       return false;
     }
     if (!this.seen.add(level, quote, after)) {
-      this.lexer.refuse('duplicate-key', quote, 'This key comes twice in its object.');
+      this.lexer.refuse('duplicate-key', quote, 'Duplicate key.');
       return false;
     }
     if (this.seen.inSets > MAX_KEYS_OF_LARGE_OBJECTS) {
       this.faultDepth = 0;
-      const detail = `must not hold more than ${MAX_KEYS_OF_LARGE_OBJECTS} members in large objects`;
+      const detail = `must not contain more than ${MAX_KEYS_OF_LARGE_OBJECTS} members in large objects`;
       this.lexer.refuse('too-many', quote, detail);
       return false;
     }
     return true;
   }
 
-  /** `__proto__`, and `prototype` inside of `constructor`: what a careless merge carries to Object.prototype. */
+  /** `__proto__`, and `prototype` inside `constructor`: a careless merge would copy them to Object.prototype. */
   private isUnsafe(level: number, quote: number, after: number): boolean {
     const length = after - quote - 2;
     this.afterConstructor = false;
@@ -257,7 +258,7 @@ export class JsonWalker {
     return name === '__proto__' || (name === 'prototype' && this.inConstructor[level] === 1);
   }
 
-  /** The key of the value being read; '' for an element and for the document. */
+  /** The key of the current value; '' for an element and for the document. */
   private memberName(): string {
     const level = this.depth - 1;
     return level < 0 || this.closers[level] === CLOSE_ARRAY ? '' : this.keyAt(level);
@@ -273,7 +274,7 @@ export class JsonWalker {
     const depth = this.faultDepth ?? this.depth;
     for (let level = 0; level < depth && this.current[level] !== NO_MEMBER; level++) {
       const isArray = this.closers[level] === CLOSE_ARRAY;
-      pointer += pointerStep(isArray ? String(this.current[level]) : this.keyAt(level));
+      pointer = pointerTo(pointer, isArray ? String(this.current[level]) : this.keyAt(level));
     }
     return { code, pointer, offset: offset + start, detail };
   }

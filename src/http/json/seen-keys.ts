@@ -1,11 +1,11 @@
 import type { JsonLexer } from './json-lexer.ts';
 
-/** Up to here comparing hashes in a list is cheaper than a Set. */
+/** Up to this many keys, comparing hashes in a list is cheaper than a Set. */
 const LISTED = 32;
 
 /**
- * The keys of the objects now open, by level, to find one that comes twice. An object starts with a list of
- * hashes, in arrays kept from scan to scan; one that outgrows it moves to a Set, so 100,000 keys stay linear.
+ * The keys of the currently open objects, by level, to find duplicates. An object starts with a list of hashes, in
+ * arrays that are reused from scan to scan; when it outgrows the list it moves to a Set, so 100,000 keys stay linear.
  */
 export class SeenKeys {
   private counts = new Int32Array(0);
@@ -14,7 +14,7 @@ export class SeenKeys {
   private afters = new Int32Array(0);
   private sets: (Set<string> | undefined)[] = [];
   private hasSets = false;
-  /** Keys that went into Sets, in all objects of the text. */
+  /** Number of keys in Sets, over all objects of the text. */
   inSets = 0;
 
   constructor(private readonly lexer: JsonLexer) {}
@@ -39,7 +39,7 @@ export class SeenKeys {
     this.inSets = 0;
   }
 
-  /** Remembers the key the lexer has just read; false if its object has it already. */
+  /** Adds the key that the lexer has just read; false if its object already has it. */
   add(level: number, quote: number, after: number): boolean {
     const count = this.counts[level]!;
     if (count === LISTED) return this.addToSet(level, quote, after);

@@ -17,7 +17,7 @@ export interface KeyRecord {
   readonly id: string;
   readonly name: string;
   readonly scopes: readonly Scope[];
-  /** Null: any. */
+  /** Null: no restriction. */
   readonly sources: readonly string[] | null;
   readonly keys: readonly string[] | null;
   readonly createdAt: Date;
@@ -70,7 +70,7 @@ export class ApiKeyStore {
     }));
   }
 
-  /** Undefined when a live key has the name. */
+  /** Undefined if a live key has the name. */
   async insert(key: LiveKey, createdBy: string): Promise<Date | undefined> {
     const { id, name, scopes, hash, sources = null, keys = null } = key;
     const values = [id, name, scopes, hash, createdBy, sources, keys];

@@ -9,7 +9,7 @@ export const INSERT_KEY = `
   VALUES ($1, $2, $3, $4, $5, $6, $7)
   ON CONFLICT (name) WHERE revoked_at IS NULL DO NOTHING RETURNING created_at`;
 
-/** Revoking twice keeps the first time. */
+/** A key that is revoked twice keeps its first revocation time. */
 export const REVOKE_KEY = `
   WITH before AS (SELECT id, revoked_at FROM api_key WHERE id = $1 FOR UPDATE)
   UPDATE api_key SET revoked_at = COALESCE(before.revoked_at, now()) FROM before WHERE api_key.id = before.id

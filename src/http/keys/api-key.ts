@@ -1,7 +1,7 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type Binding, isBound } from '../../config/key-binding.ts';
 
-/** sk_<id>_<secret>: the id finds the key, the secret proves it; only a hash of the secret is kept. */
+/** A token is sk_<id>_<secret>: the id identifies the key, the secret authenticates it. Only a hash of the secret is stored. */
 export interface TokenParts {
   readonly id: string;
   readonly secret: string;
@@ -19,8 +19,8 @@ export function newToken(): TokenParts & { token: string } {
 }
 
 /**
- * Plain SHA-256: the secret has 192 random bits, there is nothing to stretch. What a key is bound to is part of it: a version
- * of the service that knows no bindings refuses the key, instead of letting it do everything.
+ * Plain SHA-256: the secret has 192 random bits, so key stretching would add nothing. The binding of a key is part of the
+ * hash: a version of the service without bindings rejects the key instead of granting it everything.
  */
 export function hashOf(secret: string, binding: Binding): Buffer {
   const { sources = null, keys = null } = binding;

@@ -7,7 +7,7 @@ import { type BoundField, MAX_PREFIXES, prefixError, scopesError } from '../../c
 import { Allow } from '../access.ts';
 import { Nullable } from '../optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../pages.ts';
-import { faultyFields, Problem } from '../problems.ts';
+import { invalidFields, Problem } from '../problems.ts';
 import { validBody } from '../valid-body.ts';
 import { ApiKeyStore } from './api-key-store.ts';
 import { ApiKeys } from './api-keys.ts';
@@ -15,7 +15,7 @@ import { ApiKeys } from './api-keys.ts';
 export class NewApiKey {
   @ApiProperty({
     example: 'orders',
-    description: 'Says who it is; also the source of the messages it posts.',
+    description: 'Identifies the caller; also the source of the messages it posts.',
   })
   @Matches(/^[A-Za-z0-9][\w.-]{0,62}$/, { message: 'must be 1 to 63 letters, digits, ".", "_" or "-"' })
   name: string;
@@ -30,7 +30,7 @@ export class NewApiKey {
     type: [String],
     nullable: true,
     example: ['urn:shop/'],
-    description: `Prefixes of the sources it may post CloudEvents for, at most ${MAX_PREFIXES}; others are a 403. Its own source is allowed in any case. Absent or null: any.`,
+    description: `Prefixes of the sources it may post CloudEvents for, at most ${MAX_PREFIXES}; other sources are a 403. Its own source is always allowed. Absent or null: any source.`,
   })
   @Nullable()
   @IsArray()
@@ -43,7 +43,7 @@ export class NewApiKey {
     type: [String],
     nullable: true,
     example: ['shop-'],
-    description: `Prefixes of the keys it may post messages of, at most ${MAX_PREFIXES}; others are a 403. Of a message without a key the id counts. Absent or null: any.`,
+    description: `Prefixes of the message keys it may post, at most ${MAX_PREFIXES}; other keys are a 403. For a message without a key, its id counts. Absent or null: any key.`,
   })
   @Nullable()
   @IsArray()
@@ -63,21 +63,25 @@ export class ApiKeysController {
 
   @Post()
   @Allow('admin')
-  @ApiOperation({ summary: 'Make a key. The answer shows it once; only a hash is kept.' })
+  @ApiOperation({
+    summary: 'Create an API key. The response is the only place that shows it; only a hash is stored.',
+  })
   async create(@Body(validBody(NewApiKey)) body: NewApiKey, @Req() request: FastifyRequest) {
-    refuseBadBinding(body);
+    rejectBadBinding(body);
     const created = await this.keys.create(body.name, body.scopes, body, request.caller);
     if (!created)
       throw new Problem(
         'conflict',
-        `A live key has the name "${body.name}"; revoke it first or choose another.`,
+        `A live API key is already named "${body.name}". Revoke it first or choose another name.`,
       );
     return created;
   }
 
   @Get()
   @Allow('admin')
-  @ApiOperation({ summary: 'The stored keys, revoked ones included. Those of API_KEYS are not listed.' })
+  @ApiOperation({
+    summary: 'List the stored API keys, including revoked ones. The keys in API_KEYS are not listed.',
+  })
   @ApiPage()
   async list(@Query() query: { limit?: string; cursor?: string }) {
     const page = pageRequest(query, (value): value is string => typeof value === 'string');
@@ -93,21 +97,21 @@ export class ApiKeysController {
   @Delete(':id')
   @HttpCode(204)
   @Allow('admin')
-  @ApiOperation({ summary: 'Revoke a key; every replica refuses it within 5 s.' })
+  @ApiOperation({ summary: 'Revoke an API key. Every replica rejects it within 5 s.' })
   async revoke(@Param('id') id: string, @Req() request: FastifyRequest): Promise<void> {
     if (!(await this.keys.revoke(id, request.caller)))
-      throw new Problem('not-found', 'No stored key has this id.');
+      throw new Problem('not-found', 'No stored API key has this id.');
   }
 }
 
-function refuseBadBinding(body: NewApiKey): void {
-  const faults = (['sources', 'keys'] satisfies BoundField[]).flatMap((field) =>
+function rejectBadBinding(body: NewApiKey): void {
+  const errors = (['sources', 'keys'] satisfies BoundField[]).flatMap((field) =>
     (body[field] ?? []).flatMap((prefix, index) => {
       const detail = prefixError(field, prefix);
       return detail === undefined ? [] : [{ pointer: `/${field}/${index}`, detail }];
     }),
   );
   const ofScopes = scopesError(body.scopes, body);
-  if (ofScopes) faults.push({ pointer: '/scopes', detail: ofScopes });
-  if (faults.length) throw faultyFields(faults);
+  if (ofScopes) errors.push({ pointer: '/scopes', detail: ofScopes });
+  if (errors.length) throw invalidFields(errors);
 }

@@ -5,23 +5,23 @@ import type { Scope } from '../../config/api-keys-variable.ts';
 import type { Binding } from '../../config/key-binding.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Caller } from '../access.ts';
-import type { Gatekeeper } from '../server.ts';
+import type { Authenticator } from '../server.ts';
 import { hashOf, newToken, proves, tokenParts } from './api-key.ts';
 import { ApiKeyStore, type LiveKey } from './api-key-store.ts';
 
-/** Revoked keys must be refused by every replica within 5 s. */
+/** Every replica must reject a revoked key within 5 s. */
 const REFRESH_MS = 2_000;
-/** An unknown key may be brand new: look, but no more often than this, whoever asks. They wait that long. */
-const LOOK_AGAIN_MS = 100;
+/** An unknown key may be new, so it triggers a refresh, at most one per interval; the request waits for it. */
+const MIN_REFRESH_GAP_MS = 100;
 
-/** Knows whose key it is without asking the database on each request. */
+/** Authenticates api keys from memory, without a query per request. */
 @Injectable()
-export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
-  readonly everybody: Caller | undefined;
+export class ApiKeys implements Authenticator, OnApplicationBootstrap {
+  readonly anonymous: Caller | undefined;
   private readonly configured: ReadonlyMap<string, LiveKey>;
   private stored: ReadonlyMap<string, LiveKey> = new Map();
-  private lookedAt = 0;
-  private nextLook: Promise<void> | undefined;
+  private refreshedAt = 0;
+  private nextRefresh: Promise<void> | undefined;
 
   constructor(
     @Inject(SETTINGS_TOKEN) settings: Settings,
@@ -34,7 +34,7 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
         return [id, { id, name, scopes, sources, keys, hash: hashOf(secret, { sources, keys }) }];
       }),
     );
-    this.everybody = this.configured.size ? undefined : { name: 'open', scopes: ['admin'] };
+    this.anonymous = this.configured.size ? undefined : { name: 'open', scopes: ['admin'] };
     loops.run('any', 'api-keys', REFRESH_MS, async () => {
       await this.refresh();
       return 'idle';
@@ -53,7 +53,7 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
     return key && proves(parts.secret, key) ? key : undefined;
   }
 
-  /** The token is in the answer and nowhere else. Undefined when the name is taken. */
+  /** Returns the token, which is stored nowhere; undefined if the name is taken. */
   async create(name: string, scopes: readonly Scope[], { sources, keys }: Binding, by: Caller) {
     if ([...this.configured.values()].some((key) => key.name === name)) return undefined;
     const { id, secret, token } = newToken();
@@ -74,17 +74,17 @@ export class ApiKeys implements Gatekeeper, OnApplicationBootstrap {
     return this.configured.get(id) ?? this.stored.get(id);
   }
 
-  /** A look that has begun may have missed the key: who asks meanwhile waits for the one after it. */
+  /** A refresh that is already running may have missed the key, so callers wait for the next one. */
   private refreshSoon(): Promise<void> {
-    this.nextLook ??= delay(this.lookedAt + LOOK_AGAIN_MS - Date.now()).then(() => {
-      this.nextLook = undefined;
+    this.nextRefresh ??= delay(this.refreshedAt + MIN_REFRESH_GAP_MS - Date.now()).then(() => {
+      this.nextRefresh = undefined;
       return this.refresh();
     });
-    return this.nextLook;
+    return this.nextRefresh;
   }
 
   private async refresh(): Promise<void> {
-    this.lookedAt = Date.now();
+    this.refreshedAt = Date.now();
     this.stored = new Map((await this.store.live()).map((key) => [key.id, key]));
   }
 }

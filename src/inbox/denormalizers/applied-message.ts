@@ -4,7 +4,7 @@ import { getMetadataStorage, validateSync } from 'class-validator';
 import type { PayloadClass } from '../../contract/denormalizer.ts';
 import type { Message } from '../../contract/message.ts';
 import { Refuse } from '../../contract/outcomes.ts';
-import { fieldFaults } from '../../http/valid-body.ts';
+import { fieldErrors } from '../../http/valid-body.ts';
 import type { ClaimedMessage } from '../claimed-message.ts';
 
 /** The message as denormalizers see it; its payload parsed, not yet checked against a class. */
@@ -53,7 +53,7 @@ function checked(type: Type<object>, plain: object): object {
   const faults = validateSync(instance, { forbidUnknownValues: true });
   if (faults.length === 0) return instance;
   const list = faults
-    .flatMap((fault) => fieldFaults(fault, ''))
+    .flatMap((fault) => fieldErrors(fault, ''))
     .map(({ pointer, detail }) => `${pointer} ${detail}`);
   throw new Refuse(`the payload is not a ${type.name}: ${list.join('; ')}`);
 }

@@ -289,7 +289,7 @@ describe('who failed', () => {
       '/headers must not hold more than 16384 bytes of names and values',
       { headers: Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`h${n}`, 'é'.repeat(1_000)])) },
     ],
-    ['/dueAt must be a time as in RFC 3339, such as 2026-01-31T12:00:00Z', { dueAt: new Date('soon') }],
+    ['/dueAt must be an RFC 3339 time, such as 2026-01-31T12:00:00Z', { dueAt: new Date('soon') }],
     ['/type must not be empty; /key must not be empty', { type: '', key: '' }],
   ])('is the one that sends what the front door would refuse, awaited or not: %s', async (fault, sent) => {
     for (const isAwaited of [true, false]) {

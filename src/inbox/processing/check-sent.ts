@@ -1,4 +1,4 @@
-import type { Sent } from '../../contract/read-model-transaction.ts';
+import type { MessageToSend } from '../../contract/read-model-transaction.ts';
 import { pointerTo } from '../../http/pointer.ts';
 import {
   checkHeader,
@@ -19,7 +19,7 @@ const HALF_A_PAIR = /\p{Surrogate}/u;
  * What a denormalizer sends is held to what the front door asks of a message. Stored as it is, it would fail the whole
  * batch at its end, when nobody knows any more whose it was, or be a message that no route can name.
  */
-export function checkSent({ type, key, headers = {}, dueAt }: Sent): void {
+export function checkSent({ type, key, headers = {}, dueAt }: MessageToSend): void {
   const faults = new Faults();
   check(type, '/type', faults, (text) => checkText(text, MAX_TYPE, '/type', faults));
   if (key !== undefined) check(key, '/key', faults, checkKey);

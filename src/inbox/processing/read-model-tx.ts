@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { EntityManager } from 'typeorm';
-import type { ReadModelTransaction, Sent } from '../../contract/read-model-transaction.ts';
+import type { ReadModelTransaction, MessageToSend } from '../../contract/read-model-transaction.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { laneOf } from '../../lanes/lane-of.ts';
 import type { IngestStore } from '../ingest-store.ts';
@@ -25,7 +25,7 @@ export class ReadModelTx implements ReadModelTransaction {
   }
 
   /** Throws, not rejects, what cannot be sent: it is heard even where nobody awaits the sending. */
-  send(message: Sent): Promise<void> {
+  send(message: MessageToSend): Promise<void> {
     checkSent(message);
     const id = randomUUID();
     const key = message.key ?? id;

@@ -65,11 +65,11 @@ export class CandidatesController {
   @ApiPage(CandidateStep)
   async history(@Param('id') id: string, @Query() given: unknown) {
     const { limit, after } = pageRequest(queryOf(given, ['limit', 'cursor']), isStep);
-    const { rows, fitting } = await this.candidates.steps(id, after, limit);
+    const { rows, pageSize } = await this.candidates.steps(id, after, limit);
     if (rows.length === 0 && after === undefined) unknownCandidate();
     return pageOf(
       rows,
-      fitting,
+      pageSize,
       ({ step }) => step,
       (step) => step,
     );

@@ -43,8 +43,8 @@ export class Candidates {
   async one(id: string): Promise<CandidateWithHistory | undefined> {
     const candidate = await this.manager.findOneBy(Candidate, { id });
     if (!candidate) return undefined;
-    const { rows, fitting } = await this.steps(id, undefined, SHOWN_STEPS);
-    return { ...candidate, history: rows.slice(0, fitting).reverse() };
+    const { rows, pageSize } = await this.steps(id, undefined, SHOWN_STEPS);
+    return { ...candidate, history: rows.slice(0, pageSize).reverse() };
   }
 
   /** Newest first. */

@@ -1,7 +1,7 @@
 import { ApiPropertyOptional } from '@nestjs/swagger';
 import { IsIn, IsString, Length } from 'class-validator';
 import { Optional } from '../../http/optional.ts';
-import { faultyFields } from '../../http/problems.ts';
+import { invalidFields } from '../../http/problems.ts';
 import { timeOf } from '../../http/time.ts';
 
 export const STAGES = ['inbox', 'outbox'] as const;
@@ -51,7 +51,7 @@ export function checkedFilter(filter: DeadLetterFilter, at = ''): DeadLetterFilt
   const { stage, listener, type, key, error, since } = filter;
   if (listener !== undefined && stage === 'inbox') {
     const detail = 'is for the stage outbox: messages of the inbox have no listener';
-    throw faultyFields([{ pointer: `${at}/listener`, detail }]);
+    throw invalidFields([{ pointer: `${at}/listener`, detail }]);
   }
   const time = since === undefined ? undefined : timeOf(since, `${at}/since`);
   return definedOf({ stage, listener, type, key, error, since: time });

@@ -14,7 +14,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
 import { Nullable, Optional } from '../../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
-import { faultyFields, Problem } from '../../http/problems.ts';
+import { invalidFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
 import { MAX_ATTEMPTS } from '../../outbox/settle/attempts.ts';
@@ -262,7 +262,7 @@ export class DeadLettersController {
     const { listener } = filter;
     if (listener === undefined || (await this.deadLetters.listenerExists(listener))) return filter;
     const detail = `names no listener: "${listener}"`;
-    throw faultyFields([{ pointer: `${at}/listener`, detail }]);
+    throw invalidFields([{ pointer: `${at}/listener`, detail }]);
   }
 }
 

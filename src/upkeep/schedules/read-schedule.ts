@@ -3,7 +3,7 @@ import { IsIn, IsString } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import { readWithRawMember } from '../../http/body.ts';
 import { Nullable } from '../../http/optional.ts';
-import { faultyFields } from '../../http/problems.ts';
+import { invalidFields } from '../../http/problems.ts';
 import { validated } from '../../http/valid-body.ts';
 import { checkKey, checkName, Faults, MAX_TYPE } from '../../inbox/fields.ts';
 import { Cron, type Parsed } from './cron.ts';
@@ -69,7 +69,7 @@ export async function readSchedule(request: FastifyRequest): Promise<PostedSched
   const timezone = fields.timezone ?? 'UTC';
   const parsed = parse(fields.cron, timezone);
   if (parsed.kind === 'faulty') faults.add(parsed.pointer, parsed.detail);
-  if (parsed.kind === 'faulty' || faults.list.length > 0) throw faultyFields(faults.list);
+  if (parsed.kind === 'faulty' || faults.list.length > 0) throw invalidFields(faults.list);
   return {
     definition: {
       cron: fields.cron.trim(),

@@ -2,7 +2,7 @@ import { Controller, Delete, Get, HttpCode, Param, Post, Put, Req, Res } from '@
 import { ApiBody, ApiOperation, ApiParam, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
-import { isName, NAME_FORM, refuseBadName } from '../../http/names.ts';
+import { isName, NAME_FORM, rejectBadName } from '../../http/names.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
@@ -33,7 +33,7 @@ export class SchedulesController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    refuseBadName(name);
+    rejectBadName(name);
     const { definition, cron } = await readSchedule(request);
     const { row, created } = await this.store.put({ name, ...definition }, cron, request.caller.name);
     this.schedules.wake();
