@@ -48,7 +48,7 @@ export const INJECTORS: Partial<Record<Fault, Injector>> = {
     const proxy = bed.proxies[slot]!;
     proxy.blackHole();
     await pause(BLACK_HOLE_MS);
-    proxy.breakHoles();
+    proxy.closeBlackHoles();
   },
   outage: async ({ forMs }, { bed }) => {
     bed.setReceiverMode('down');

@@ -26,10 +26,10 @@ interface Location {
 }
 
 /** Where the points are in the code of the service. */
-const LOCATIONS: readonly Location[] = [
+export const LOCATIONS: readonly Location[] = [
   {
     of: MessageAcceptor,
-    method: 'singles',
+    method: 'acceptSingles',
     before: 'ingest: not stored yet',
     after: 'ingest: stored, response not sent yet',
   },

@@ -54,12 +54,12 @@ describe('a transaction', () => {
     const before = proxy.statements.length;
 
     const answers = await database.transaction(async (tx) => {
-      proxy.holdAnswers();
+      proxy.holdResponses();
       const all = Array.from({ length: 50 }, (_, n) =>
         tx.query<{ n: number }>(`SELECT $1::int AS n -- ${n}`, [n]),
       );
       await proxy.sent(before + 51);
-      proxy.letAnswers();
+      proxy.releaseResponses();
       return Promise.all(all);
     });
 
@@ -69,11 +69,11 @@ describe('a transaction', () => {
 
   it('costs two round trips, however many statements it has; awaited one by one each costs one', async () => {
     const together = await roundTrips(async (tx) => {
-      proxy.holdAnswers();
+      proxy.holdResponses();
       const before = proxy.statements.length;
       const all = Array.from({ length: 50 }, (_, n) => tx.query(`SELECT $1::int -- ${n}`, [1]));
       await proxy.sent(before + 50);
-      proxy.letAnswers();
+      proxy.releaseResponses();
       await Promise.all(all);
     });
     const singly = await roundTrips(async (tx) => {
@@ -333,7 +333,7 @@ describe('a pool that was closed', () => {
 
     await database.close();
     expect(ended).toBe(false);
-    proxy.breakHoles();
+    proxy.closeBlackHoles();
     database = open();
   });
 });

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import {
   alter,
-  closedDoor,
+  closedGate,
   inOneSnapshot,
   startReplica,
   type TestReplica,
@@ -188,7 +188,7 @@ describe('2. only the holder changes rows', () => {
     await finish(b, taken.lease, taken.rows);
     await hold(b, taken.lease, 7, 'k', 0);
     await post(7, 'k', 1);
-    const door = await closedDoor(database);
+    const door = await closedGate(database);
     alter(a, 'claim', 'SELECT lane.lane FROM lane', `SELECT lane.lane FROM ${door.sql} AS door, lane`);
     alter(a, 'claim', 'ORDER BY lane.lane FOR NO KEY UPDATE', 'FOR NO KEY UPDATE OF lane');
     const claiming = a.queue.claim(lease, 8);
@@ -316,7 +316,7 @@ describe('4. the claim sees what the previous holder did', () => {
     await post(7, 'k', 2);
     const { lease, rows } = (await takeLease(a, [7], 1))!;
     await leasesRunOut();
-    const door = await closedDoor(database);
+    const door = await closedGate(database);
     const doored = `FROM ${door.sql} AS door, lane CROSS JOIN LATERAL`;
     alter(b, 'leaseHinted', /FROM lane\s+CROSS JOIN LATERAL/, doored);
     const leasing = takeLease(b, [7], 8, 1);
@@ -507,7 +507,7 @@ describe('6. holds', () => {
     const { lease, rows } = (await takeLease(a, [7]))!;
     await finish(a, lease, rows);
     await hold(a, lease, 7, 'k', 0);
-    const door = await closedDoor(database);
+    const door = await closedGate(database);
     alter(a, 'clear', 'FROM lane', `FROM ${door.sql} AS door, lane`);
     const claiming = a.queue.claim(lease, 8);
     await door.reached();

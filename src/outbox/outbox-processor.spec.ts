@@ -1,17 +1,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { POLLING_OFF } from '../../test/support/polling-off.ts';
 import type { Receiver } from '../../test/support/receiver.ts';
-import { Stage } from '../../test/support/stage.ts';
+import { TestCluster } from '../../test/support/test-cluster.ts';
 import { until } from '../../test/support/until.ts';
 import type { LeaseRequest } from '../lanes/lease-request.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { OutboxQueue } from './claim/outbox-queue.ts';
 import { RunSizes } from './claim/run-sizes.ts';
 
-let stage: Stage;
+let stage: TestCluster;
 
 beforeAll(async () => {
-  stage = await Stage.open(POLLING_OFF);
+  stage = await TestCluster.open(POLLING_OFF);
 });
 afterEach(() => stage.clear());
 afterAll(() => stage.close());

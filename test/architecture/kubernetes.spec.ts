@@ -7,7 +7,13 @@ import { loadSettings, type Settings } from '../../src/config/settings.ts';
 import type { Route } from '../../src/http/routes.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { FOLDER, faultsOf, type Manifest, parseManifests, readManifests } from '../support/manifests.ts';
+import {
+  FOLDER,
+  type Manifest,
+  manifestErrors,
+  parseManifests,
+  readManifests,
+} from '../support/manifests.ts';
 
 const manifests = readManifests();
 const of = (kind: string) => manifests.filter((manifest) => manifest.kind === kind);
@@ -35,7 +41,7 @@ describe('the manifests', () => {
   });
 
   it('are what Kubernetes, KEDA and the Prometheus operator understand, to the last field', async () => {
-    expect(await faultsOf(manifests)).toEqual([]);
+    expect(await manifestErrors(manifests)).toEqual([]);
   });
 
   it.each([
@@ -52,7 +58,7 @@ describe('the manifests', () => {
   ])('are read by a checker that sees a slip of the pen: %s, %s as %s', async (file, right, wrong) => {
     const text = readFileSync(join(FOLDER, file), 'utf8');
     expect(text).toContain(right);
-    expect(await faultsOf(parseManifests(text.replace(right, wrong)))).not.toEqual([]);
+    expect(await manifestErrors(parseManifests(text.replace(right, wrong)))).not.toEqual([]);
   });
 
   it('E9 run the roles apart, each role somewhere', () => {

@@ -8,7 +8,7 @@ import type { Stage as LaneStage } from '../../src/lanes/lane-metrics.ts';
 import type { ListenerState } from '../../src/listeners/listener.ts';
 import type { Tried } from '../../src/outbox/settle/delivery-result.ts';
 import { readQuery } from '../support/promql.ts';
-import { Stage } from '../support/stage.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -66,21 +66,21 @@ const VALUES: Record<string, Record<string, readonly string[]>> = {
   state: { sluice_listeners: namesOf<ListenerState>({ active: true, paused: true, disabled: true }) },
 };
 
-let stage: Stage;
+let cluster: TestCluster;
 /** Every metric of a running replica, with its labels. */
 let exposed: Map<string, string[]>;
 /** As it shows them. */
 let text: string;
 
 beforeAll(async () => {
-  stage = await Stage.open({ METRICS_INTERVAL: '100ms' });
+  cluster = await TestCluster.open({ METRICS_INTERVAL: '100ms' });
   exposed = (await until(async () => {
-    const found = await exposedBy(stage);
+    const found = await exposedBy(cluster);
     return found.has('sluice_backlog') ? found : undefined;
   }))!;
-  text = (await stage.replica.call('GET', '/metrics')).text;
+  text = (await cluster.replica.call('GET', '/metrics')).text;
 });
-afterAll(() => stage.close());
+afterAll(() => cluster.close());
 
 describe('the alerts', () => {
   it('A6 ask only for metrics and labels that a running replica exposes', () => {
@@ -221,7 +221,7 @@ function base(sample: string): string {
 }
 
 /** By what the registry declares, since a metric without samples shows no labels. */
-async function exposedBy({ replica }: Stage): Promise<Map<string, string[]>> {
+async function exposedBy({ replica }: TestCluster): Promise<Map<string, string[]>> {
   const { Metrics } = await import('../../src/telemetry/metrics.ts');
   const { text } = await replica.call('GET', '/metrics');
   const names = [...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name!);

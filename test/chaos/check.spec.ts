@@ -233,6 +233,14 @@ describe('the schedule of a fault run', () => {
   });
 });
 
+describe('the points of a fault run', () => {
+  it('are methods that the service has', async () => {
+    const { LOCATIONS } = await import('../../chaos/points.ts');
+    const missing = LOCATIONS.filter(({ of, method }) => !(method in of.prototype));
+    expect(missing.map(({ method }) => method)).toEqual([]);
+  });
+});
+
 describe('the guards', () => {
   it('are all active in the service, and no setting disables one', async () => {
     const { GUARDS } = await import('../../src/lanes/guards.ts');

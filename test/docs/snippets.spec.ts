@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { build, ROOT, run } from '../support/built-service.ts';
 import { createDatabase } from '../support/database.ts';
-import { notTried } from '../support/not-tried.ts';
+import { reportSkipped } from '../support/report-skipped.ts';
 import { runnableParts } from './markdown.ts';
 import { hasTools, openShell, type Shell } from './shell.ts';
 
 /** Documents whose commands are run, each against a service of its own. */
 const DOCUMENTS = ['README.md', 'docs/tutorial.md', 'docs/how-to/produce.md'];
 
-if (!hasTools) notTried('every command of the documents works', 'bash, curl or npx is missing');
+if (!hasTools) reportSkipped('every command of the documents works', 'bash, curl or npx is missing');
 const whereItCan = hasTools ? it : it.skip;
 
 beforeAll(() => build());

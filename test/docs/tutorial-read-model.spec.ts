@@ -6,7 +6,7 @@ import type { ReadModel } from '../../src/contract/read-model.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { ROOT } from '../support/built-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { notTried } from '../support/not-tried.ts';
+import { reportSkipped } from '../support/report-skipped.ts';
 import { runnableParts } from './markdown.ts';
 import { hasTools, openShell } from './shell.ts';
 
@@ -57,7 +57,8 @@ describe('the read model of the tutorial, in a replica', () => {
     await database.drop();
   });
 
-  if (!hasTools) notTried('the read model of the tutorial prints what is shown', 'bash or curl is missing');
+  if (!hasTools)
+    reportSkipped('the read model of the tutorial prints what is shown', 'bash or curl is missing');
   (hasTools ? it : it.skip)('prints what the tutorial shows', async () => {
     expect(steps.length).toBeGreaterThan(0);
     const shell = openShell({}, { 'localhost:3000': new URL(replica.url).host });

@@ -6,14 +6,14 @@ import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import { ROOT } from '../support/built-service.ts';
-import { notTried } from '../support/not-tried.ts';
 import type { Received, Receiver } from '../support/receiver.ts';
-import { Stage } from '../support/stage.ts';
+import { reportSkipped } from '../support/report-skipped.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
 const EXAMPLES = 'docs/how-to/examples';
 const hasPython = spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0;
-if (!hasPython) notTried('the Python example verifies a webhook', 'python3 is missing');
+if (!hasPython) reportSkipped('the Python example verifies a webhook', 'python3 is missing');
 
 interface Example {
   readonly child: ChildProcess;
@@ -21,11 +21,11 @@ interface Example {
   post(webhook: Pick<Received, 'headers' | 'text'>): Promise<number>;
 }
 
-let stage: Stage;
+let cluster: TestCluster;
 beforeAll(async () => {
-  stage = await Stage.open();
+  cluster = await TestCluster.open();
 });
-afterAll(() => stage.close());
+afterAll(() => cluster.close());
 
 describe.each([
   ['Node', process.execPath, 'verify.mjs', true],
@@ -39,12 +39,12 @@ describe.each([
 
   beforeAll(async () => {
     if (!there) return;
-    const listening = await stage.listen(listener);
+    const listening = await cluster.listen(listener);
     receiver = listening;
     secret = listening.secret;
     example = await start(program, file, secret);
     // Every webhook goes on to the example, and its status back to the service.
-    receiver.answering = async (webhook, response) => {
+    receiver.respond = async (webhook, response) => {
       response.writeHead(await example.post(webhook)).end();
     };
   });
@@ -55,8 +55,8 @@ describe.each([
   });
 
   whereItRuns('takes a delivery as the service signed it', async () => {
-    await stage.post({ type: `${listener}/a`, key: 'ö-1', payload: { text: 'zażółć', n: 1.0 } });
-    await until(async () => (await stage.counts(listener)).finished === 1);
+    await cluster.post({ type: `${listener}/a`, key: 'ö-1', payload: { text: 'zażółć', n: 1.0 } });
+    await until(async () => (await cluster.counts(listener)).finished === 1);
     const [webhook] = receiver.received;
     expect(JSON.parse(example.lines[0]!)).toEqual({
       id: webhook!.headers['webhook-id'],
@@ -67,10 +67,10 @@ describe.each([
   });
 
   whereItRuns('takes one with the old secret while a rotation lasts', async () => {
-    const { status } = await stage.replica.call('POST', `/v1/listeners/${listener}/rotate-secret`);
+    const { status } = await cluster.replica.call('POST', `/v1/listeners/${listener}/rotate-secret`);
     expect(status).toBe(200);
-    await stage.post({ type: `${listener}/b`, key: 'ö-1' });
-    await until(async () => (await stage.counts(listener)).finished === 2);
+    await cluster.post({ type: `${listener}/b`, key: 'ö-1' });
+    await until(async () => (await cluster.counts(listener)).finished === 2);
     expect(receiver.received.at(-1)!.headers['webhook-signature']).toMatch(/^v1,\S+ v1,\S+$/);
   });
 

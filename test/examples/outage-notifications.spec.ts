@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { type Answering, ok, type Receiver, startReceiver, status } from '../support/receiver.ts';
-import { known } from '../support/stage.ts';
+import { ok, type Receiver, type Responder, startReceiver, status } from '../support/receiver.ts';
+import { waitUntilKnown } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 import { NOTIFICATION, outages, SUBSCRIBED, source, TELEGRAM, TICK, UPDATE } from './outage-notifications.ts';
 
@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   telegram.received.splice(0);
-  telegram.answering = ok;
+  telegram.respond = ok;
   site.fetched.splice(0);
 });
 afterAll(async () => {
@@ -53,7 +53,7 @@ afterAll(async () => {
 
 async function listen(name: string, body: object): Promise<void> {
   expect((await one.call('PUT', `/v1/listeners/${name}`, { body })).status).toBe(201);
-  for (const replica of [one, other]) await known(replica, name);
+  for (const replica of [one, other]) await waitUntilKnown(replica, name);
 }
 
 async function post(type: string, payload: unknown, key: string): Promise<string> {
@@ -86,7 +86,7 @@ const delivery = async (id: string) => (await story(id)).deliveries[0];
 const deliveredAs = (id: string, wanted: string) =>
   until(async () => (await delivery(id))?.status === wanted);
 const perUser =
-  (answers: Record<number, Answering>): Answering =>
+  (answers: Record<number, Responder>): Responder =>
   (received, response, count) =>
     (answers[received.body.data.userId] ?? ok)(received, response, count);
 
@@ -144,7 +144,7 @@ describe('outage notifications', () => {
   });
 
   it('E5 drops what a blocked bot or a bad request refuses, at once and for good', async () => {
-    telegram.answering = perUser({ 201: status(403), 202: status(400) });
+    telegram.respond = perUser({ 201: status(403), 202: status(400) });
     const [blocked, bad, good] = [await notify(201), await notify(202), await notify(203)];
     await deliveredAs(blocked, 'dead');
     await deliveredAs(bad, 'dead');
@@ -159,7 +159,7 @@ describe('outage notifications', () => {
 
   it('E5 waits as long as 429 asks for, charges nobody, and goes on', async () => {
     let asked = 0;
-    telegram.answering = (received, response, count) => {
+    telegram.respond = (received, response, count) => {
       asked += 1;
       (asked === 1 ? status(429, { 'retry-after': '1' }) : ok)(received, response, count);
     };
@@ -171,7 +171,7 @@ describe('outage notifications', () => {
   });
 
   it('E4 E5 E6 retries everything else three times in all, once a second in a chat, then it is a dead letter', async () => {
-    telegram.answering = perUser({ 401: status(500) });
+    telegram.respond = perUser({ 401: status(500) });
     const id = await notify(401);
     await deliveredAs(id, 'dead');
     expect(await delivery(id)).toMatchObject({ attempt: 3, error: 'answered 500' });
@@ -182,7 +182,7 @@ describe('outage notifications', () => {
   });
 
   it('E11 E13 turns the listener off after five answers of 403 in a row, and says so to the operators', async () => {
-    telegram.answering = status(403);
+    telegram.respond = status(403);
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.push(await notify(500 + n));
     const alerts = () =>
@@ -194,9 +194,10 @@ describe('outage notifications', () => {
     for (const id of ids) expect(await delivery(id)).toMatchObject({ status: 'dead', error: 'answered 403' });
 
     // Another replica learns of it within 2 s; from then on nothing is sent.
-    for (const replica of [one, other]) await known(replica, 'telegram', ({ state }) => state === 'disabled');
+    for (const replica of [one, other])
+      await waitUntilKnown(replica, 'telegram', ({ state }) => state === 'disabled');
     telegram.received.splice(0);
-    telegram.answering = ok;
+    telegram.respond = ok;
     const owed = await notify(600);
     await deliveredAs(owed, 'pending');
     expect(telegram.received).toEqual([]);

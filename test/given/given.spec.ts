@@ -217,7 +217,7 @@ describe('given, when, then', () => {
 
   it('does not let an expectation be forgotten', async () => {
     const unawaited = new Set<Scenario>();
-    const scenario = new Scenario(() => ({ workbench: undefined as never, unawaited }), Balance, []);
+    const scenario = new Scenario(() => ({ runner: undefined as never, unawaited }), Balance, []);
     expect([...unawaited]).toEqual([scenario]);
     expect(scenario.place).toContain('given.spec.ts');
     const outcomes = scenario.when(booked()) as unknown as PromiseLike<unknown>;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import type { ReadModel } from '../../src/contract/read-model.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { Scenario, type Scenarios, type Tested } from './scenario.ts';
+import { Scenario, type ScenarioContext, type Tested } from './scenario.ts';
+import { ScenarioRunner } from './scenario-runner.ts';
 import type { TestMessage } from './test-message.ts';
-import { Workbench } from './workbench.ts';
 
 /**
  * For the spec of a read model: a database of its own, and the word to begin with.
@@ -18,14 +18,14 @@ import { Workbench } from './workbench.ts';
  */
 export function readModelTest(readModel: ReadModel) {
   let database: TestDatabase;
-  let scenarios: Scenarios | undefined;
+  let scenarios: ScenarioContext | undefined;
 
   beforeAll(async () => {
     database = await createDatabase();
-    scenarios = { workbench: await Workbench.open(database.url, readModel), unawaited: new Set() };
+    scenarios = { runner: await ScenarioRunner.open(database.url, readModel), unawaited: new Set() };
   });
   afterAll(async () => {
-    await scenarios?.workbench.close();
+    await scenarios?.runner.close();
     await database.drop();
     const [forgotten] = scenarios?.unawaited ?? [];
     if (forgotten) throw new Error(`a scenario was never awaited: ${forgotten.place}`);

@@ -5,15 +5,15 @@ import { formatDuration } from '../../src/config/duration.ts';
 import type { DeclaredDenormalizer } from '../../src/inbox/denormalizers/declared-denormalizer.ts';
 import { declared } from '../../src/inbox/denormalizers/denormalizers.ts';
 import type { Failure } from '../../src/inbox/processing/decide.ts';
+import type { ApplyMode, Result, ScenarioRunner } from './scenario-runner.ts';
 import type { TestMessage } from './test-message.ts';
-import type { Result, Way, Workbench } from './workbench.ts';
 
 /** A denormalizer's class, or an instance where its constructor takes something. */
 export type Tested = Type<object> | object;
 
 /** Says who opened it, and holds what is not awaited yet. */
-export interface Scenarios {
-  readonly workbench: Workbench;
+export interface ScenarioContext {
+  readonly runner: ScenarioRunner;
   readonly unawaited: Set<Scenario>;
 }
 
@@ -27,7 +27,7 @@ export class Scenario {
   private readonly opened = new Error('here');
 
   constructor(
-    private readonly scenarios: () => Scenarios,
+    private readonly scenarios: () => ScenarioContext,
     tested: Tested | readonly Tested[],
     private readonly given: readonly TestMessage[],
   ) {
@@ -50,11 +50,11 @@ export class Scenario {
 
   /** Both ways: what comes of messages must not depend on whether they come together. */
   async run(): Promise<undefined> {
-    const { workbench, unawaited } = this.scenarios();
+    const { runner, unawaited } = this.scenarios();
     unawaited.delete(this);
     for (const way of this.ways()) {
       try {
-        await workbench.run(this.tested, way, this.given, this.coming, async (result, manager) => {
+        await runner.run(this.tested, way, this.given, this.coming, async (result, manager) => {
           for (const check of this.checks) await check(result, manager);
         });
       } catch (error) {
@@ -68,7 +68,7 @@ export class Scenario {
   }
 
   /** Coalescing and ranks are about messages that wait together. */
-  private ways(): Way[] {
+  private ways(): ApplyMode[] {
     const together = this.tested.some(({ options }) => options.coalesce || options.rank);
     return together ? ['in one batch'] : ['one by one', 'in one batch'];
   }
@@ -182,7 +182,7 @@ function named(row: object, expected: object | undefined): object {
   return Object.fromEntries(Object.keys(expected).map((name) => [name, row[name as keyof object]]));
 }
 
-function withPlace(error: unknown, way: Way, opened: Error): Error {
+function withPlace(error: unknown, way: ApplyMode, opened: Error): Error {
   const failed = new Error(`messages applied ${way}: ${error instanceof Error ? error.message : error}`);
   failed.stack = `${failed.name}: ${failed.message}\n    ${placeOf(opened)}`;
   return failed;

@@ -11,7 +11,7 @@ import { ADMIN_KEY, READ_KEY } from '../support/app.ts';
 import { build, ROOT } from '../support/built-service.ts';
 import { createDatabase } from '../support/database.ts';
 import { status } from '../support/receiver.ts';
-import { Stage } from '../support/stage.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
 interface Ended {
@@ -27,13 +27,13 @@ const SCRIPT = '/usr/bin/script';
 const onTerminal = process.platform === 'linux' && existsSync(SCRIPT) ? it : it.skip;
 const CTRL_C = '\x03';
 
-let stage: Stage;
+let cluster: TestCluster;
 
 beforeAll(async () => {
   build();
-  stage = await Stage.open({ METRICS_INTERVAL: '100ms', INBOX_UNHANDLED: 'finish' });
+  cluster = await TestCluster.open({ METRICS_INTERVAL: '100ms', INBOX_UNHANDLED: 'finish' });
 }, 120_000);
-afterAll(() => stage.close());
+afterAll(() => cluster.close());
 
 describe('sluice', () => {
   it('says what it can do, and of every command how', async () => {
@@ -104,7 +104,7 @@ describe('SLUICE_URL', () => {
     const asked: string[] = [];
     const proxy = createServer(async (request, response) => {
       asked.push(request.url!);
-      const { status, body } = await stage.call('GET', request.url!.replace(/^\/behind/, ''));
+      const { status, body } = await cluster.call('GET', request.url!.replace(/^\/behind/, ''));
       response.writeHead(status).end(JSON.stringify(body));
     }).listen(0, '127.0.0.1');
     await once(proxy, 'listening');
@@ -134,14 +134,14 @@ describe('sluice send', () => {
     const file = await sluice(['send', 't', `@${folder}/payload.json`, '--json']);
     const piped = await sluice(['send', 't', '-', '--json', '--wait', '20'], {}, '"piped"');
     expect([piped.code, piped.json.status]).toEqual([0, 'finished']);
-    await stage.call('PUT', '/v1/keys/kept/hold', { reason: 'not yet' });
+    await cluster.call('PUT', '/v1/keys/kept/hold', { reason: 'not yet' });
     const held = await sluice(['send', 't', '1', '--key', 'kept', '--id', 'cli-2', '--wait', '0.3']);
     expect([held.code, held.out]).toEqual([
       1,
       expect.stringMatching(/^cli-2 (?:held|pending)\n {2}An operator holds its key .*not yet/),
     ]);
-    await stage.call('DELETE', '/v1/keys/kept/hold');
-    const rows = await stage.database.query<{ id: string; payload: string; headers: unknown }>(
+    await cluster.call('DELETE', '/v1/keys/kept/hold');
+    const rows = await cluster.database.query<{ id: string; payload: string; headers: unknown }>(
       `SELECT id, payload::text AS payload, headers FROM inbox WHERE id <> 'cli-2' ORDER BY position`,
     );
     expect(rows.map(({ payload }) => payload)).toEqual([payload, '{"from":"file"}', '"piped"']);
@@ -153,7 +153,7 @@ describe('sluice send', () => {
 
 describe('sluice listen', () => {
   it('prints what arrives, and tells the genuine from the forged', async () => {
-    const { secret } = await stage.listen('local');
+    const { secret } = await cluster.listen('local');
     const receiver = start(['listen', '--port', '0', '--count', '2', '--secret', secret, '--json']);
     const { listening } = JSON.parse(await receiver.line());
     const forged = await fetch(listening, {
@@ -166,8 +166,8 @@ describe('sluice listen', () => {
       },
     });
     expect(forged.status).toBe(401);
-    await stage.put('local', { url: listening });
-    await stage.post({ type: 'local/a', key: 'k', payload: { n: 1 } });
+    await cluster.put('local', { url: listening });
+    await cluster.post({ type: 'local/a', key: 'k', payload: { n: 1 } });
     const { code, out } = await receiver.ended;
     const lines = out
       .trim()
@@ -183,8 +183,8 @@ describe('sluice listen', () => {
     async (format) => {
       const receiver = start(['listen', '--port', '0', '--count', '1']);
       const url = (await receiver.line()).replace('listening at ', '');
-      await stage.put(format, { url, format });
-      await stage.post({ type: `${format}/a`, key: 'k-1', payload: { n: 1 } });
+      await cluster.put(format, { url, format });
+      await cluster.post({ type: `${format}/a`, key: 'k-1', payload: { n: 1 } });
       const { code, out } = await receiver.ended;
       expect([code, out]).toEqual([
         0,
@@ -196,9 +196,9 @@ describe('sluice listen', () => {
 
 describe('sluice status', () => {
   it('shows what waits, once or again and again', async () => {
-    await stage.listen('shown');
-    await stage.call('POST', '/v1/listeners/shown/pause', { reason: 'a look' });
-    await stage.post({ type: 'shown/a' }, { type: 'shown/a' });
+    await cluster.listen('shown');
+    await cluster.call('POST', '/v1/listeners/shown/pause', { reason: 'a look' });
+    await cluster.post({ type: 'shown/a' }, { type: 'shown/a' });
     const waiting = async () => {
       const { json } = await sluice(['status', '--once', '--json']);
       const [one] = json.listeners.filter(({ name }: { name: string }) => name === 'shown');
@@ -218,7 +218,7 @@ describe('sluice status', () => {
   });
 
   it('shows the same from a replica that does nothing but answer', async () => {
-    const replica = await stage.start({ ROLES: 'api' });
+    const replica = await cluster.start({ ROLES: 'api' });
     const { code, json } = await sluice(['status', '--once', '--json'], { SLUICE_URL: replica.url });
     expect(code).toBe(0);
     expect(json.inbox).toEqual({ ready: 0, held: 0, scheduled: 0, oldestSeconds: 0, deadLetters: 0 });
@@ -238,7 +238,7 @@ describe('sluice status', () => {
     const front = createServer(async (request, response) => {
       if (answers === 'none') return void request.socket.destroy();
       if (answers === 503) return void response.writeHead(503).end('away');
-      const { status, text } = await stage.replica.call('GET', request.url!);
+      const { status, text } = await cluster.replica.call('GET', request.url!);
       response.writeHead(status).end(text);
     });
     front.listen(0, '127.0.0.1');
@@ -276,10 +276,10 @@ describe('sluice status', () => {
 
 describe('sluice replay', () => {
   onTerminal('draws on a terminal how far it is', async () => {
-    const receiver = await stage.listen('drawn');
-    await stage.post({ type: 'drawn/a' });
+    const receiver = await cluster.listen('drawn');
+    await cluster.post({ type: 'drawn/a' });
     await until(() => receiver.received.length === 1);
-    await until(async () => (await stage.counts('drawn')).finished === 1);
+    await until(async () => (await cluster.counts('drawn')).finished === 1);
     const since = new Date(Date.now() - 3_600_000).toISOString();
     const { code, out } = await start(['replay', 'drawn', '--since', since], {}, 'terminal').ended;
     expect(code).toBe(0);
@@ -287,11 +287,11 @@ describe('sluice replay', () => {
   });
 
   it('sends again what was sent, and follows it to the end', async () => {
-    const receiver = await stage.listen('again');
-    await stage.post(...[1, 2, 3].map((n) => ({ type: 'again/a', key: `k-${n % 2}` })));
+    const receiver = await cluster.listen('again');
+    await cluster.post(...[1, 2, 3].map((n) => ({ type: 'again/a', key: `k-${n % 2}` })));
     await until(() => receiver.received.length === 3);
     const since = new Date(Date.now() - 3_600_000).toISOString();
-    await until(async () => (await stage.counts('again')).finished === 3);
+    await until(async () => (await cluster.counts('again')).finished === 3);
     const { code, out } = await sluice(['replay', 'again', '--since', since]);
     expect([code, out]).toEqual([0, '3 sent again, 0 died again\n']);
     expect(receiver.received).toHaveLength(6);
@@ -311,9 +311,9 @@ describe('sluice replay', () => {
 
 describe('sluice dead-letters', () => {
   it('lists and groups them, revives one or many, discards with a reason', async () => {
-    const receiver = await stage.listen('deadly', { terminalStatuses: [400] }, status(400));
-    await stage.post(...['a', 'b', 'c', 'd'].map((key) => ({ type: 'deadly/a', key })));
-    await until(async () => (await stage.counts('deadly')).dead === 4);
+    const receiver = await cluster.listen('deadly', { terminalStatuses: [400] }, status(400));
+    await cluster.post(...['a', 'b', 'c', 'd'].map((key) => ({ type: 'deadly/a', key })));
+    await until(async () => (await cluster.counts('deadly')).dead === 4);
 
     const { json } = await sluice(['dead-letters', 'list', '--listener', 'deadly', '--json']);
     expect(json.items.map(({ key }: { key: string }) => key).sort()).toEqual(['a', 'b', 'c', 'd']);
@@ -325,7 +325,7 @@ describe('sluice dead-letters', () => {
     expect(dry.json).toMatchObject({ matched: 4, dryRun: true });
     const failing = await sluice(['dead-letters', 'revive', '--key', 'a']);
     expect([failing.code, failing.out]).toEqual([1, '1 meant: 1 ran again, 1 died again\n']);
-    receiver.answering = status(204);
+    receiver.respond = status(204);
     const [b, c] = ['b', 'c'].map((key) => json.items.find((one: { key: string }) => one.key === key).id);
     expect((await sluice(['dead-letters', 'revive', b])).code).toBe(0);
     const gone = await sluice(['dead-letters', 'discard', c, '--reason', 'a test']);
@@ -333,8 +333,8 @@ describe('sluice dead-letters', () => {
     expect((await sluice(['dead-letters', 'discard', c, '--reason', 'again'])).code).toBe(1);
     const revived = await sluice(['dead-letters', 'revive', '--listener', 'deadly', '--json']);
     expect([revived.code, revived.json]).toEqual([0, expect.objectContaining({ matched: 2, dead: 0 })]);
-    await until(async () => (await stage.counts('deadly')).finished === 3);
-    expect(await stage.counts('deadly')).toEqual({ finished: 3, discarded: 1 });
+    await until(async () => (await cluster.counts('deadly')).finished === 3);
+    expect(await cluster.counts('deadly')).toEqual({ finished: 3, discarded: 1 });
   });
 });
 
@@ -400,12 +400,12 @@ describe('sluice doctor', () => {
       0,
       expect.stringMatching(/database +skipped +DATABASE_URL is not set/),
     ]);
-    const { json } = await sluice(['doctor', '--json'], { DATABASE_URL: stage.database.url });
+    const { json } = await sluice(['doctor', '--json'], { DATABASE_URL: cluster.database.url });
     const verdict = Object.fromEntries(
       json.findings.map((one: { check: string; verdict: string }) => [one.check, one.verdict]),
     );
     expect(verdict).toMatchObject({ settings: 'ok', database: 'ok', migrations: 'ok', connections: 'ok' });
-    const [{ fsync }] = (await stage.database.query('SHOW fsync')) as [{ fsync: string }];
+    const [{ fsync }] = (await cluster.database.query('SHOW fsync')) as [{ fsync: string }];
     expect(verdict.durability).toBe(fsync === 'off' ? 'fault' : 'ok');
   });
 
@@ -444,7 +444,12 @@ function start(
       : command;
   const child = spawn(program!, rest, {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, SLUICE_URL: stage.replica.url, SLUICE_API_KEY: ADMIN_KEY, ...environment },
+    env: {
+      PATH: process.env.PATH,
+      SLUICE_URL: cluster.replica.url,
+      SLUICE_API_KEY: ADMIN_KEY,
+      ...environment,
+    },
   });
   if (from !== 'terminal') child.stdin.end(from.input);
   let out = '';

@@ -462,7 +462,7 @@ describe('dead letters of several queues', () => {
     const pace = 500;
     await listen('shut');
     const receiver = await listen('open');
-    receiver.answering = ok;
+    receiver.respond = ok;
     const { body: paused } = await call('POST', '/v1/listeners/shut/pause');
     expect(paused.state).toBe('paused');
     await database.query(
@@ -521,7 +521,7 @@ describe('dead letters of the outbox', () => {
       payload: 1,
       attempts: [{ attempt: 1, status: 400, excerpt: 'answer 400' }],
     });
-    receiver.answering = ok;
+    receiver.respond = ok;
     expect((await call('POST', `/v1/dead-letters/${dead.id}/revive`)).status).toBe(200);
     await until(() => receiver.received.length === 4);
     expect(receiver.received.map(({ body }) => body.data)).toEqual([1, 1, 2, 3]);
@@ -555,7 +555,7 @@ describe('dead letters of the outbox', () => {
     const receiver = await listen('gone', { onDead: 'hold' });
     await send('gone', 1, 2);
     const [dead] = await deadOf('gone', 1);
-    receiver.answering = ok;
+    receiver.respond = ok;
     const body = { reason: 'they do not want it' };
     expect((await call('DELETE', `/v1/dead-letters/${dead.id}`, body)).status).toBe(204);
     await until(() => receiver.received.length === 2);
@@ -578,7 +578,7 @@ describe('dead letters of the outbox', () => {
     await send('skip', 1, 2, 3);
     await deadOf('skip', 3);
     receiver.received.splice(0);
-    receiver.answering = ok;
+    receiver.respond = ok;
     const started = await call('POST', '/v1/dead-letters/revive', { filter: { listener: 'skip' } });
     expect(started.body.matched).toBe(3);
     await until(() => receiver.received.length === 3);
@@ -592,7 +592,7 @@ describe('dead letters of the outbox', () => {
     await database.query(`UPDATE outbox SET created_at = now() - interval '80 hours' WHERE id = $1`, [
       dead.id,
     ]);
-    receiver.answering = status(503, { 'retry-after': '60' });
+    receiver.respond = status(503, { 'retry-after': '60' });
     await call('POST', `/v1/dead-letters/${dead.id}/revive`);
     await until(async () => (await database.query('SELECT FROM gate')).length === 1);
     const story = async () => (await call('GET', '/v1/messages/patient-1')).body.deliveries[0];

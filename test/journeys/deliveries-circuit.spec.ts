@@ -6,18 +6,18 @@ import { Listeners } from '../../src/listeners/listeners.ts';
 import { Gates } from '../../src/outbox/admit/gates.ts';
 import type { TestApp } from '../support/app.ts';
 import { ok, type Receiver, status } from '../support/receiver.ts';
-import { known, Stage } from '../support/stage.ts';
+import { TestCluster, waitUntilKnown } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
-let stage: Stage;
+let cluster: TestCluster;
 let other: TestApp;
 
 beforeAll(async () => {
-  stage = await Stage.open({ OUTBOX_POLL: '20ms', DRAIN_TIMEOUT: '1s' }, 2);
-  other = stage.replicas[1]!;
+  cluster = await TestCluster.open({ OUTBOX_POLL: '20ms', DRAIN_TIMEOUT: '1s' }, 2);
+  other = cluster.replicas[1]!;
 });
-afterEach(() => stage.clear());
-afterAll(() => stage.close());
+afterEach(() => cluster.clear());
+afterAll(() => cluster.close());
 
 interface Gate {
   readonly openings: number;
@@ -27,23 +27,23 @@ interface Gate {
 }
 
 async function gateOf(listener: string): Promise<Gate | undefined> {
-  const [row] = await stage.database.query<Gate>(
+  const [row] = await cluster.database.query<Gate>(
     `SELECT openings, pauses, reason, round(extract(epoch FROM closed_until - now()))::int AS seconds FROM gate WHERE listener = $1`,
-    [await stage.numberOf(listener)],
+    [await cluster.numberOf(listener)],
   );
   return row;
 }
 
 /** As if the time of the gate were over; the replicas look at it within their poll. */
 async function letTimePass(listener: string): Promise<void> {
-  await stage.database.query('UPDATE gate SET closed_until = now() WHERE listener = $1', [
-    await stage.numberOf(listener),
+  await cluster.database.query('UPDATE gate SET closed_until = now() WHERE listener = $1', [
+    await cluster.numberOf(listener),
   ]);
 }
 
 /** Both replicas have looked for work this often. */
 async function looks(times: number): Promise<void> {
-  for (const { app } of stage.replicas) {
+  for (const { app } of cluster.replicas) {
     const { all } = app.nest.get(Loops) as unknown as { all: Loop[] };
     const loop = all.find(({ name }) => name === 'outbox')!;
     for (let n = 0; n < times; n++) {
@@ -55,24 +55,24 @@ async function looks(times: number): Promise<void> {
 
 /** A listener whose circuit has just opened, with 5 more deliveries waiting. `tried`: how many it took, 10 on one replica. */
 async function openCircuit(name: string): Promise<{ receiver: Receiver; tried: number }> {
-  const receiver = await stage.listen(name, { retrySchedule: ['1h'] }, status(500));
+  const receiver = await cluster.listen(name, { retrySchedule: ['1h'] }, status(500));
   const post = (from: number, count: number) =>
-    stage.post(...Array.from({ length: count }, (_, n) => ({ type: `${name}/x`, key: `k-${from + n}` })));
+    cluster.post(...Array.from({ length: count }, (_, n) => ({ type: `${name}/x`, key: `k-${from + n}` })));
   let tried = 0;
   for (let count = 10; !(await gateOf(name)); count = 1) {
     await post(tried, count);
     tried += count;
-    await until(async () => (await stage.counts(name)).held === tried);
+    await until(async () => (await cluster.counts(name)).held === tried);
   }
   await looks(1);
-  await stage.post(...Array.from({ length: 5 }, (_, n) => ({ type: `${name}/x`, key: `later-${n}` })));
+  await cluster.post(...Array.from({ length: 5 }, (_, n) => ({ type: `${name}/x`, key: `later-${n}` })));
   return { receiver, tried };
 }
 
 /** Answers that a test gives when it likes. */
 function byHand(receiver: Receiver): ServerResponse[] {
   const open: ServerResponse[] = [];
-  receiver.answering = (_received, response) => void open.push(response);
+  receiver.respond = (_received, response) => void open.push(response);
   return open;
 }
 
@@ -86,7 +86,7 @@ describe('E12 the circuit breaker of a listener', () => {
     expect((await gateOf('opens'))!.seconds).toBeLessThanOrEqual(30);
     await looks(5);
     expect(receiver.received).toHaveLength(tried);
-    expect((await stage.counts('opens')).pending).toBe(5);
+    expect((await cluster.counts('opens')).pending).toBe(5);
   });
 
   it('is tried with one delivery over all replicas, and doubles its time up to 10 min', async () => {
@@ -103,7 +103,7 @@ describe('E12 the circuit breaker of a listener', () => {
       expect(closed).toBeGreaterThan(seconds - 5);
       expect(closed).toBeLessThanOrEqual(seconds);
       // Only five have not been tried yet: those that failed an hour ago may be tried again.
-      await stage.database.query(
+      await cluster.database.query(
         `UPDATE hold SET until = now() WHERE queue = 'outbox' AND until < 'infinity'`,
       );
     }
@@ -111,10 +111,11 @@ describe('E12 the circuit breaker of a listener', () => {
 
   it('leaves the probe to whoever has it, when one from before is over late', async () => {
     const { receiver, tried } = await openCircuit('overlaps');
-    await stage.call('POST', '/v1/listeners/overlaps/pause');
-    for (const one of stage.replicas) await known(one, 'overlaps', ({ state }) => state === 'paused');
-    const number = await stage.numberOf('overlaps');
-    const [one, two] = stage.replicas.map(({ app }) => app.nest.get(Gates));
+    await cluster.call('POST', '/v1/listeners/overlaps/pause');
+    for (const one of cluster.replicas)
+      await waitUntilKnown(one, 'overlaps', ({ state }) => state === 'paused');
+    const number = await cluster.numberOf('overlaps');
+    const [one, two] = cluster.replicas.map(({ app }) => app.nest.get(Gates));
     await letTimePass('overlaps');
     const first = await one!.takeProbe(number, 20_000);
     await letTimePass('overlaps');
@@ -130,10 +131,10 @@ describe('E12 the circuit breaker of a listener', () => {
 
   it('closes when the one delivery succeeds, and everything goes on', async () => {
     const { receiver, tried } = await openCircuit('closes');
-    receiver.answering = ok;
+    receiver.respond = ok;
     await letTimePass('closes');
     await until(() => receiver.received.length === tried + 5);
-    await until(async () => (await stage.counts('closes')).finished === 5);
+    await until(async () => (await cluster.counts('closes')).finished === 5);
     expect(await gateOf('closes')).toMatchObject({ openings: 0 });
     expect((await gateOf('closes'))!.seconds).toBeLessThanOrEqual(0);
   });
@@ -143,10 +144,10 @@ describe('E12 the circuit breaker of a listener', () => {
     const waiting = byHand(receiver);
     await letTimePass('late');
     await until(() => waiting.length === 1);
-    await other.app.nest.get(Gates).pause(await stage.numberOf('late'), 600_000, 'answered 429', false);
-    receiver.answering = ok;
+    await other.app.nest.get(Gates).pause(await cluster.numberOf('late'), 600_000, 'answered 429', false);
+    receiver.respond = ok;
     waiting[0]!.writeHead(204).end();
-    await until(async () => (await stage.counts('late')).finished === 1);
+    await until(async () => (await cluster.counts('late')).finished === 1);
     expect(await gateOf('late')).toMatchObject({ openings: 0, reason: 'answered 429' });
     expect((await gateOf('late'))!.seconds).toBeGreaterThan(500);
     await looks(3);
@@ -155,12 +156,12 @@ describe('E12 the circuit breaker of a listener', () => {
 
   it('closes and pauses when the one delivery is answered with Retry-After', async () => {
     const { receiver, tried } = await openCircuit('pauses');
-    receiver.answering = status(429, { 'retry-after': '20' });
+    receiver.respond = status(429, { 'retry-after': '20' });
     await letTimePass('pauses');
     await until(async () => (await gateOf('pauses'))?.openings === 0);
     expect((await gateOf('pauses'))!.seconds).toBeGreaterThan(10);
     expect(receiver.received).toHaveLength(tried + 1);
-    receiver.answering = ok;
+    receiver.respond = ok;
     await letTimePass('pauses');
     // The one that was asked to wait waits; the other four go at once, without another probe.
     await until(() => receiver.received.length === tried + 5);
@@ -168,30 +169,30 @@ describe('E12 the circuit breaker of a listener', () => {
 
   it('does not keep the probe when there is nothing to try it with', async () => {
     const { receiver, tried } = await openCircuit('empty');
-    receiver.answering = ok;
-    await stage.database.query(
+    receiver.respond = ok;
+    await cluster.database.query(
       `UPDATE lane SET leased_until = now() + interval '1 hour' WHERE queue = 'outbox'`,
     );
     await letTimePass('empty');
     await looks(3);
-    await stage.database.query(`UPDATE lane SET leased_until = '-infinity' WHERE queue = 'outbox'`);
+    await cluster.database.query(`UPDATE lane SET leased_until = '-infinity' WHERE queue = 'outbox'`);
     await until(() => receiver.received.length === tried + 5);
   });
 
   it('is forgotten when the listener gets another URL, or is resumed', async () => {
     await openCircuit('moves');
-    const healthy = await stage.listen('moves', { retrySchedule: ['1h'] });
+    const healthy = await cluster.listen('moves', { retrySchedule: ['1h'] });
     await until(() => healthy.received.length === 5);
     const { receiver, tried } = await openCircuit('resumed');
-    receiver.answering = ok;
-    await stage.call('POST', '/v1/listeners/resumed/pause');
-    await stage.call('POST', '/v1/listeners/resumed/resume');
+    receiver.respond = ok;
+    await cluster.call('POST', '/v1/listeners/resumed/pause');
+    await cluster.call('POST', '/v1/listeners/resumed/resume');
     await until(() => receiver.received.length === tried + 5);
   });
 
   it('whoever asks for a pause again and again waits twice as long each time, up to 5 min, until something is delivered', async () => {
-    const receiver = await stage.listen('again', { lanes: 1 }, status(503, { 'retry-after': '0' }));
-    const [id] = await stage.post({ type: 'again/x', key: 'a' });
+    const receiver = await cluster.listen('again', { lanes: 1 }, status(503, { 'retry-after': '0' }));
+    const [id] = await cluster.post({ type: 'again/x', key: 'a' });
     const pausedFor = async (pauses: number) => {
       await until(async () => (await gateOf('again'))?.pauses === pauses);
       return (await gateOf('again'))!.seconds;
@@ -201,71 +202,72 @@ describe('E12 the circuit breaker of a listener', () => {
       expect(closed).toBeGreaterThanOrEqual(seconds - 5);
       expect(closed).toBeLessThanOrEqual(seconds);
       await letTimePass('again');
-      await stage.database.query(`UPDATE hold SET until = now() WHERE queue = 'outbox'`);
+      await cluster.database.query(`UPDATE hold SET until = now() WHERE queue = 'outbox'`);
     }
     // Those in flight together ask once.
     await pausedFor(12);
-    const gates = stage.replica.app.nest.get(Gates);
-    const number = await stage.numberOf('again');
+    const gates = cluster.replica.app.nest.get(Gates);
+    const number = await cluster.numberOf('again');
     for (let n = 0; n < 3; n++) await gates.pause(number, 1_000, 'answered 503', false);
     expect((await gateOf('again'))!.pauses).toBe(12);
 
-    receiver.answering = ok;
+    receiver.respond = ok;
     await letTimePass('again');
-    await stage.delivery(id, 'finished');
+    await cluster.delivery(id, 'finished');
     expect(await gateOf('again')).toMatchObject({ pauses: 0 });
-    receiver.answering = status(503, { 'retry-after': '0' });
-    await stage.post({ type: 'again/x', key: 'b' });
+    receiver.respond = status(503, { 'retry-after': '0' });
+    await cluster.post({ type: 'again/x', key: 'b' });
     await pausedFor(1);
     // Who asked long ago asks anew, too.
     const longAgo = `UPDATE gate SET pauses = 9, closed_until = now() - interval '11 min' WHERE listener = $1`;
-    await stage.database.query(longAgo, [number]);
+    await cluster.database.query(longAgo, [number]);
     expect(await pausedFor(1)).toBeLessThanOrEqual(1);
   });
 
   it('a pause is forgotten when the listener gets another URL, or is resumed, also by the key that asked for it', async () => {
     const asked = status(429, { 'retry-after': '3600' });
     for (const change of ['moved', 'resumed-early']) {
-      const receiver = await stage.listen(change, { retrySchedule: ['1h'] }, asked);
-      const [id] = await stage.post({ type: `${change}/x`, key: 'a' });
-      await stage.delivery(id, 'held');
+      const receiver = await cluster.listen(change, { retrySchedule: ['1h'] }, asked);
+      const [id] = await cluster.post({ type: `${change}/x`, key: 'a' });
+      await cluster.delivery(id, 'held');
       await until(() => gateOf(change));
-      receiver.answering = ok;
-      if (change === 'moved') await stage.listen(change, { retrySchedule: ['1h'] });
-      else for (const act of ['pause', 'resume']) await stage.call('POST', `/v1/listeners/${change}/${act}`);
-      await stage.delivery(id, 'finished');
+      receiver.respond = ok;
+      if (change === 'moved') await cluster.listen(change, { retrySchedule: ['1h'] });
+      else
+        for (const act of ['pause', 'resume']) await cluster.call('POST', `/v1/listeners/${change}/${act}`);
+      await cluster.delivery(id, 'finished');
     }
   });
 
   it('a pause that was asked for after a resume is not forgotten by a replica that learns of the resume later', async () => {
-    const slow = await stage.start({ ROLES: 'api' });
+    const slow = await cluster.start({ ROLES: 'api' });
     try {
       const { all } = slow.app.nest.get(Loops) as unknown as { all: Loop[] };
-      const receiver = await stage.listen('later', { retrySchedule: ['1h'] });
-      await stage.call('POST', '/v1/listeners/later/pause');
-      await known(slow, 'later', ({ state }) => state === 'paused');
+      const receiver = await cluster.listen('later', { retrySchedule: ['1h'] });
+      await cluster.call('POST', '/v1/listeners/later/pause');
+      await waitUntilKnown(slow, 'later', ({ state }) => state === 'paused');
       await all.find(({ name }) => name === 'listeners')!.stop();
-      await stage.call('POST', '/v1/listeners/later/resume');
-      receiver.answering = status(429, { 'retry-after': '60' });
-      await stage.post({ type: 'later/x', key: 'a' });
+      await cluster.call('POST', '/v1/listeners/later/resume');
+      receiver.respond = status(429, { 'retry-after': '60' });
+      await cluster.post({ type: 'later/x', key: 'a' });
       await until(() => gateOf('later'));
       await slow.app.nest.get(Listeners).refresh();
-      await slow.app.nest.get(Gates).startOver(await stage.numberOf('later'));
+      await slow.app.nest.get(Gates).startOver(await cluster.numberOf('later'));
       expect(await gateOf('later')).toMatchObject({ openings: 0 });
     } finally {
-      await stage.stop(slow);
+      await cluster.stop(slow);
     }
   });
 
   it('one replica knows of a pause that another was asked for', async () => {
-    const receiver = await stage.listen('everywhere', {}, status(503, { 'retry-after': '30' }));
-    await stage.post({ type: 'everywhere/x', key: 'a' });
+    const receiver = await cluster.listen('everywhere', {}, status(503, { 'retry-after': '30' }));
+    await cluster.post({ type: 'everywhere/x', key: 'a' });
     await until(async () => (await gateOf('everywhere')) !== undefined);
     await looks(2);
     await other.call('POST', '/v1/messages', { body: { type: 'everywhere/x', key: 'b', payload: 1 } });
-    await until(async () => (await stage.counts('everywhere')).pending === 1);
+    await until(async () => (await cluster.counts('everywhere')).pending === 1);
     await looks(3);
     expect(receiver.received).toHaveLength(1);
-    expect(await stage.counts('everywhere')).toEqual({ held: 1, pending: 1 });
+    expect(await cluster.counts('everywhere')).toEqual({ held: 1, pending: 1 });
   });
 });

@@ -1,27 +1,27 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ok, type Received } from '../support/receiver.ts';
 import { type Replica, startReplicaProcess } from '../support/replicas.ts';
-import { Stage } from '../support/stage.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
 const SECRETS_KEYS = `k1=${'A'.repeat(43)}=`;
 
 const LEASE_MS = 2_000;
 
-let stage: Stage;
+let cluster: TestCluster;
 
 beforeAll(async () => {
   const settings = { ROLES: 'api,inbox', DRAIN_TIMEOUT: '1s', SECRETS_KEYS };
-  stage = await Stage.open(settings, 1, { outboxLease: LEASE_MS });
+  cluster = await TestCluster.open(settings, 1, { outboxLease: LEASE_MS });
 });
-afterAll(() => stage.close());
+afterAll(() => cluster.close());
 
 /** A replica that can be killed; it knows the listeners that are there. */
 async function startChild(): Promise<Replica> {
   const replica = startReplicaProcess({
-    databaseUrl: stage.database.url,
+    databaseUrl: cluster.database.url,
     settings: { ROLES: 'outbox', EGRESS_ALLOW: '127.0.0.0/8', SECRETS_KEYS },
-    beyond: { outboxLease: LEASE_MS },
+    overrides: { outboxLease: LEASE_MS },
   });
   await replica.ready;
   return replica;
@@ -31,59 +31,59 @@ const data = (received: readonly Received[]) => received.map(({ body }) => body.
 
 describe('a replica that is killed between sending and writing it down', () => {
   it('E7: another goes on within the lease and a second; the repeat has its id and its reason, nothing else is repeated', async () => {
-    const receiver = await stage.listen('killed', { timeout: '1s' });
+    const receiver = await cluster.listen('killed', { timeout: '1s' });
     const child = await startChild();
-    const before = await stage.post(...[1, 2, 3].map((n) => ({ type: 'killed/x', key: 'k', payload: n })));
-    await stage.delivery(before[2], 'finished');
+    const before = await cluster.post(...[1, 2, 3].map((n) => ({ type: 'killed/x', key: 'k', payload: n })));
+    await cluster.delivery(before[2], 'finished');
 
     // It has taken the request; its answer finds nobody.
-    receiver.answering = (received, response, count) => {
+    receiver.respond = (received, response, count) => {
       child.signal('SIGKILL');
       ok(received, response, count);
     };
-    const after = await stage.post(...[4, 5, 6].map((n) => ({ type: 'killed/x', key: 'k', payload: n })));
+    const after = await cluster.post(...[4, 5, 6].map((n) => ({ type: 'killed/x', key: 'k', payload: n })));
     await until(() => receiver.received.length === 4);
     expect(await child.ended).toBe('SIGKILL');
 
-    receiver.answering = ok;
-    await stage.start({ ROLES: 'outbox' });
-    await stage.delivery(after[2], 'finished');
+    receiver.respond = ok;
+    await cluster.start({ ROLES: 'outbox' });
+    await cluster.delivery(after[2], 'finished');
     expect(data(receiver.received)).toEqual([1, 2, 3, 4, 4, 5, 6]);
     const [first, second] = receiver.received.slice(3, 5);
     expect(second!.headers['webhook-id']).toBe(first!.headers['webhook-id']);
 
-    const [repeated] = await stage.deliveries(after[0]!);
+    const [repeated] = await cluster.deliveries(after[0]!);
     expect(repeated).toMatchObject({ status: 'finished', attempt: 1 });
     expect(repeated!.attempts).toEqual([
       expect.objectContaining({ attempt: 1, error: expect.stringContaining('outcome unknown') }),
       expect.objectContaining({ attempt: 1, status: 204, error: null }),
     ]);
-    for (const id of before) expect((await stage.deliveries(id))[0]!.attempts).toHaveLength(1);
+    for (const id of before) expect((await cluster.deliveries(id))[0]!.attempts).toHaveLength(1);
   });
 });
 
 describe('a database that crashed and forgot the last claims', () => {
   it('does not make a secret of a repeat: who sent it says that the lane was lost', async () => {
-    const receiver = await stage.listen('forgotten');
+    const receiver = await cluster.listen('forgotten');
     let answer: (() => void) | undefined;
-    receiver.answering = (received, response, count) => {
+    receiver.respond = (received, response, count) => {
       answer = () => ok(received, response, count);
     };
-    const [id] = await stage.post({ type: 'forgotten/x', key: 'k', payload: 1 });
+    const [id] = await cluster.post({ type: 'forgotten/x', key: 'k', payload: 1 });
     await until(() => answer !== undefined);
-    receiver.answering = ok;
-    await stage.database.query(
+    receiver.respond = ok;
+    await cluster.database.query(
       `UPDATE outbox SET status = 'pending', attempt = 0 WHERE status = 'processing'`,
     );
-    await stage.database.query(
+    await cluster.database.query(
       `UPDATE lane SET token = NULL, leased_until = '-infinity' WHERE queue = 'outbox' AND token IS NOT NULL`,
     );
-    await stage.delivery(id, 'finished');
+    await cluster.delivery(id, 'finished');
     expect(receiver.received).toHaveLength(2);
 
     answer!();
-    await until(async () => (await stage.deliveries(id!))[0]!.attempts.length === 2);
-    const [repeated] = await stage.deliveries(id!);
+    await until(async () => (await cluster.deliveries(id!))[0]!.attempts.length === 2);
+    const [repeated] = await cluster.deliveries(id!);
     expect(repeated!.attempts).toEqual(
       expect.arrayContaining([
         expect.objectContaining({ status: 204, error: expect.stringContaining('had lost the lane') }),

@@ -7,23 +7,23 @@ import { Loops } from '../../src/clock/loops.ts';
 import type { HeldLane } from '../../src/outbox/claim/held-lane.ts';
 import { HeldLanes } from '../../src/outbox/claim/held-lanes.ts';
 import { hang, ok, type Received, status } from '../support/receiver.ts';
-import { Stage } from '../support/stage.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
-let stage: Stage;
+let cluster: TestCluster;
 const servers: { server: Server; sockets: Set<Socket> }[] = [];
 
 beforeAll(async () => {
-  stage = await Stage.open({ DRAIN_TIMEOUT: '1s', OUTBOX_POLL: '20ms' }, 1, { outboxLease: 4_000 });
+  cluster = await TestCluster.open({ DRAIN_TIMEOUT: '1s', OUTBOX_POLL: '20ms' }, 1, { outboxLease: 4_000 });
 });
 afterEach(async () => {
-  await stage.clear();
+  await cluster.clear();
   for (const { server, sockets } of servers.splice(0)) {
     for (const socket of sockets) socket.destroy();
     server.close();
   }
 });
-afterAll(() => stage.close());
+afterAll(() => cluster.close());
 
 /** Something at the other end that is not quite HTTP; called once a request is there. */
 async function listenRaw(
@@ -41,13 +41,13 @@ async function listenRaw(
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}/`;
-  await stage.put(name, { url, timeout: '2s', retrySchedule: ['1h'], ...definition });
+  await cluster.put(name, { url, timeout: '2s', retrySchedule: ['1h'], ...definition });
 }
 
 const lanesOf = async (listener: string) =>
-  stage.database.query<{ leased: boolean; epoch: string; crashes: number }>(
+  cluster.database.query<{ leased: boolean; epoch: string; crashes: number }>(
     `SELECT leased_until > '-infinity' AS leased, epoch, crashes FROM lane WHERE queue = 'outbox' AND lane / 256 = $1`,
-    [await stage.numberOf(listener)],
+    [await cluster.numberOf(listener)],
   );
 
 /** Nothing of a listener is in anybody's hands. */
@@ -55,7 +55,7 @@ const free = (listener: string) =>
   until(async () => (await lanesOf(listener)).every(({ leased }) => !leased));
 
 async function looks(times: number): Promise<void> {
-  const { all } = stage.replica.app.nest.get(Loops) as unknown as { all: Loop[] };
+  const { all } = cluster.replica.app.nest.get(Loops) as unknown as { all: Loop[] };
   const loop = all.find(({ name }) => name === 'outbox')!;
   for (let n = 0; n < times; n++) {
     const last = loop.lastCycleAt;
@@ -96,8 +96,8 @@ describe('receivers that misbehave', () => {
   ])('%s: the delivery is %s, and the next one is served', async (what, expected, error, answer) => {
     const name = what.replaceAll(/\W/g, '-');
     await listenRaw(name, answer);
-    const [id] = await stage.post({ type: `${name}/x`, key: 'k', payload: 1 });
-    const delivery = await stage.delivery(id, expected);
+    const [id] = await cluster.post({ type: `${name}/x`, key: 'k', payload: 1 });
+    const delivery = await cluster.delivery(id, expected);
     if (error === null) expect(delivery).toMatchObject({ attempt: 1, error: null });
     else expect(delivery.error).toContain(error);
     await free(name);
@@ -106,63 +106,63 @@ describe('receivers that misbehave', () => {
 
 describe('what is owed is neither lost nor stuck', () => {
   it('a message that was removed meanwhile ends as a dead letter that says so, and the key goes on', async () => {
-    const receiver = await stage.listen('removed');
-    await stage.call('POST', '/v1/listeners/removed/pause');
-    const [gone, there] = await stage.post(...sameLane('removed', 2));
-    await stage.delivery(there, 'pending');
-    const owed = (await stage.deliveries(gone!))[0]!;
-    await stage.stop(stage.replica);
-    await stage.start();
-    await stage.database.query('DELETE FROM inbox WHERE id = $1', [gone]);
-    await stage.call('POST', '/v1/listeners/removed/resume');
-    await stage.delivery(there, 'finished');
-    const [row] = await stage.database.query('SELECT status, error FROM outbox WHERE id = $1', [owed.id]);
+    const receiver = await cluster.listen('removed');
+    await cluster.call('POST', '/v1/listeners/removed/pause');
+    const [gone, there] = await cluster.post(...sameLane('removed', 2));
+    await cluster.delivery(there, 'pending');
+    const owed = (await cluster.deliveries(gone!))[0]!;
+    await cluster.stop(cluster.replica);
+    await cluster.start();
+    await cluster.database.query('DELETE FROM inbox WHERE id = $1', [gone]);
+    await cluster.call('POST', '/v1/listeners/removed/resume');
+    await cluster.delivery(there, 'finished');
+    const [row] = await cluster.database.query('SELECT status, error FROM outbox WHERE id = $1', [owed.id]);
     expect(row).toEqual({ status: 'dead', error: 'its message was removed before it could be sent' });
     expect(data(receiver.received)).toEqual([2]);
   });
 
   it('a deleted listener is left alone: what is owed waits untouched, and is sent when it comes back', async () => {
-    const receiver = await stage.listen('deleted', { retrySchedule: ['1ms'] });
-    receiver.answering = hang;
-    const ids = await stage.post(...sameLane('deleted', 3));
+    const receiver = await cluster.listen('deleted', { retrySchedule: ['1ms'] });
+    receiver.respond = hang;
+    const ids = await cluster.post(...sameLane('deleted', 3));
     await until(() => receiver.received.length === 1);
-    await stage.call('DELETE', '/v1/listeners/deleted');
+    await cluster.call('DELETE', '/v1/listeners/deleted');
     await receiver.close();
-    await until(async () => (await stage.counts('deleted')).held === 3);
+    await until(async () => (await cluster.counts('deleted')).held === 3);
     await free('deleted');
     const before = await lanesOf('deleted');
     await looks(5);
     expect(await lanesOf('deleted')).toEqual(before);
-    expect(await stage.counts('deleted')).toEqual({ held: 3 });
-    const again = await stage.listen('deleted');
-    await stage.delivery(ids[2], 'finished');
+    expect(await cluster.counts('deleted')).toEqual({ held: 3 });
+    const again = await cluster.listen('deleted');
+    await cluster.delivery(ids[2], 'finished');
     expect(data(again.received)).toEqual([1, 2, 3]);
-    const [first] = await stage.deliveries(ids[0]!);
+    const [first] = await cluster.deliveries(ids[0]!);
     expect(first).toMatchObject({ attempt: 2, sequence: 1 });
   });
 
   it('a gate that closes in the middle of a run stops it; nothing is charged, and order is kept', async () => {
-    const receiver = await stage.listen('gated', { lanes: 1 });
-    receiver.answering = (received, response, count) =>
+    const receiver = await cluster.listen('gated', { lanes: 1 });
+    receiver.respond = (received, response, count) =>
       (count === 3 ? status(503, { 'retry-after': '1' }) : ok)(received, response, count);
     const messages = Array.from({ length: 12 }, (_, n) => ({
       type: 'gated/x',
       key: `k-${n % 4}`,
       payload: n,
     }));
-    const ids = await stage.post(...messages);
+    const ids = await cluster.post(...messages);
     await until(() => receiver.received.length === 3);
     await free('gated');
     expect(receiver.received).toHaveLength(3);
     for (const id of ids)
-      expect(['finished', 'held', 'pending']).toContain((await stage.deliveries(id))[0]!.status);
-    await until(async () => (await stage.counts('gated')).finished === 12);
+      expect(['finished', 'held', 'pending']).toContain((await cluster.deliveries(id))[0]!.status);
+    await until(async () => (await cluster.counts('gated')).finished === 12);
     for (const key of [0, 1, 2, 3]) {
       const got = [...new Set(data(receiver.received).filter((n) => n % 4 === key))];
       expect(got).toEqual([key, key + 4, key + 8]);
     }
-    const attempts = await stage.database.query(`SELECT DISTINCT attempt FROM outbox WHERE listener = $1`, [
-      await stage.numberOf('gated'),
+    const attempts = await cluster.database.query(`SELECT DISTINCT attempt FROM outbox WHERE listener = $1`, [
+      await cluster.numberOf('gated'),
     ]);
     expect(attempts).toEqual([{ attempt: 1 }]);
   });
@@ -175,55 +175,57 @@ describe('what is owed is neither lost nor stuck', () => {
     async (_, frozen) => {
       const name = frozen ? 'frozen' : 'stolen';
       const open: ServerResponse[] = [];
-      const receiver = await stage.listen(
+      const receiver = await cluster.listen(
         name,
         { lanes: 1 },
         (_received, response) => void open.push(response),
       );
-      const ids = await stage.post(...sameLane(name, 4));
+      const ids = await cluster.post(...sameLane(name, 4));
       await until(() => open.length === 1);
-      const lane = (await stage.numberOf(name)) * 256;
-      const { lanes } = stage.replica.app.nest.get(HeldLanes) as unknown as { lanes: Map<number, HeldLane> };
+      const lane = (await cluster.numberOf(name)) * 256;
+      const { lanes } = cluster.replica.app.nest.get(HeldLanes) as unknown as {
+        lanes: Map<number, HeldLane>;
+      };
       const held = lanes.get(lane)!;
-      await stage.database.query(
+      await cluster.database.query(
         `UPDATE lane SET token = gen_random_uuid(), leased_until = now() + interval '1 hour' WHERE queue = 'outbox' AND lane = $1`,
         [lane],
       );
       if (frozen) held.safeUntilMs = 0;
       else await until(() => held.lost);
-      receiver.answering = ok;
+      receiver.respond = ok;
       ok(receiver.received[0]!, open[0]!, 1);
       await until(() => held.lost && !lanes.has(lane));
       await looks(3);
       expect(receiver.received).toHaveLength(1);
-      expect(await stage.counts(name)).toEqual({ processing: 4 });
+      expect(await cluster.counts(name)).toEqual({ processing: 4 });
       // The thief dies, too.
-      await stage.database.query(
+      await cluster.database.query(
         `UPDATE lane SET leased_until = now() WHERE queue = 'outbox' AND lane = $1`,
         [lane],
       );
-      await stage.delivery(ids[3], 'finished');
+      await cluster.delivery(ids[3], 'finished');
       expect(data(receiver.received)).toEqual([1, 1, 2, 3, 4]);
-      const [first] = await stage.deliveries(ids[0]!);
+      const [first] = await cluster.deliveries(ids[0]!);
       const errors = first!.attempts.map(({ error }) => error);
       expect(errors).toEqual([expect.stringContaining('had lost the lane'), null]);
     },
   );
 
   it('connections to the database that break again and again: everything arrives, repeats say why', async () => {
-    const receiver = await stage.listen('cut', { lanes: 4 });
+    const receiver = await cluster.listen('cut', { lanes: 4 });
     const total = 200;
-    const ids = await stage.post(
+    const ids = await cluster.post(
       ...Array.from({ length: total }, (_, n) => ({ type: 'cut/x', key: `k-${n % 20}`, payload: n })),
     );
     for (let round = 1; round <= 6; round++) {
       await until(() => receiver.received.length >= (round * total) / 8 || receiver.received.length >= total);
-      await stage.database.query(
+      await cluster.database.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = current_database() AND application_name = 'sluice engine'`,
       );
     }
-    await until(async () => (await stage.counts('cut')).finished === total);
+    await until(async () => (await cluster.counts('cut')).finished === total);
     await free('cut');
     const times = new Map<string, number>();
     for (const { headers } of receiver.received) {
@@ -232,7 +234,7 @@ describe('what is owed is neither lost nor stuck', () => {
     }
     expect(times.size).toBe(total);
     for (const id of ids) {
-      const [delivery] = await stage.deliveries(id);
+      const [delivery] = await cluster.deliveries(id);
       expect(delivery!.attempt).toBe(1);
       if (times.get(delivery!.id)! > 1) expect(delivery!.attempts.length).toBeGreaterThan(1);
     }
@@ -245,22 +247,22 @@ describe('what is owed is neither lost nor stuck', () => {
 
 describe('a replica that stops', () => {
   it('ends its calls within the drain, charges nobody, and leaves no lane behind', async () => {
-    const other = await stage.start({ ROLES: 'api,inbox' });
-    const receiver = await stage.listen('drained', { timeout: '2s', lanes: 2 }, hang);
-    const ids = await stage.post(
+    const other = await cluster.start({ ROLES: 'api,inbox' });
+    const receiver = await cluster.listen('drained', { timeout: '2s', lanes: 2 }, hang);
+    const ids = await cluster.post(
       ...Array.from({ length: 20 }, (_, n) => ({ type: 'drained/x', key: `k-${n}`, payload: n })),
     );
     await until(() => receiver.received.length === 2);
     const begun = performance.now();
-    await stage.stop(stage.replica);
+    await cluster.stop(cluster.replica);
     expect(performance.now() - begun).toBeLessThan(1_500);
     expect((await lanesOf('drained')).filter(({ leased }) => leased)).toEqual([]);
-    expect(await stage.counts('drained')).toEqual({ held: 2, pending: 18 });
-    const records = await stage.database.query<{ error: string }>('SELECT DISTINCT error FROM attempt');
+    expect(await cluster.counts('drained')).toEqual({ held: 2, pending: 18 });
+    const records = await cluster.database.query<{ error: string }>('SELECT DISTINCT error FROM attempt');
     expect(records.map(({ error }) => error)).toContain('ours: this replica is stopping');
-    receiver.answering = ok;
-    await stage.start();
-    for (const id of ids) expect(await stage.delivery(id, 'finished')).toMatchObject({ attempt: 1 });
-    await stage.stop(other);
+    receiver.respond = ok;
+    await cluster.start();
+    for (const id of ids) expect(await cluster.delivery(id, 'finished')).toMatchObject({ attempt: 1 });
+    await cluster.stop(other);
   });
 });

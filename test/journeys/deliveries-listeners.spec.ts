@@ -6,30 +6,30 @@ import { Loops } from '../../src/clock/loops.ts';
 import { Listeners } from '../../src/listeners/listeners.ts';
 import { ListenerHealth } from '../../src/outbox/health/listener-health.ts';
 import { ok, type Receiver, status } from '../support/receiver.ts';
-import { known, Stage } from '../support/stage.ts';
+import { TestCluster, waitUntilKnown } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
-let stage: Stage;
+let cluster: TestCluster;
 
 beforeAll(async () => {
-  stage = await Stage.open({ DRAIN_TIMEOUT: '1s' }, 2);
+  cluster = await TestCluster.open({ DRAIN_TIMEOUT: '1s' }, 2);
 });
-afterEach(() => stage.clear());
-afterAll(() => stage.close());
+afterEach(() => cluster.clear());
+afterAll(() => cluster.close());
 
-const stateOf = async (listener: string) => (await stage.call('GET', `/v1/listeners/${listener}`)).body;
+const stateOf = async (listener: string) => (await cluster.call('GET', `/v1/listeners/${listener}`)).body;
 const data = ({ received }: Receiver) => received.map(({ body }) => body.data);
 
 describe('what listeners get', () => {
   it('a message that nobody listens to is finished, and owed to nobody', async () => {
-    const [id] = await stage.post({ type: 'nobody/x', key: 'k' });
-    await until(async () => (await stage.call('GET', `/v1/messages/${id}`)).body.status === 'finished');
-    expect(await stage.deliveries(id!)).toEqual([]);
+    const [id] = await cluster.post({ type: 'nobody/x', key: 'k' });
+    await until(async () => (await cluster.call('GET', `/v1/messages/${id}`)).body.status === 'finished');
+    expect(await cluster.deliveries(id!)).toEqual([]);
   });
 
   it('sequences count from 1 without a gap, and order holds, with two replicas and failures', async () => {
-    const receiver = await stage.listen('counted', { retrySchedule: Array(20).fill('1ms'), lanes: 4 });
-    receiver.answering = (received, response, count) =>
+    const receiver = await cluster.listen('counted', { retrySchedule: Array(20).fill('1ms'), lanes: 4 });
+    receiver.respond = (received, response, count) =>
       (count % 3 === 0 ? status(500) : ok)(received, response, count);
     const posts = Array.from({ length: 120 }, (_, n) => ({
       type: 'counted/x',
@@ -37,13 +37,13 @@ describe('what listeners get', () => {
       payload: n,
     }));
     await Promise.all(
-      stage.replicas.map((replica, half) =>
+      cluster.replicas.map((replica, half) =>
         replica.call('POST', '/v1/messages/batch', {
           body: { messages: posts.slice(half * 60, half * 60 + 60) },
         }),
       ),
     );
-    await until(async () => (await stage.counts('counted')).finished === 120);
+    await until(async () => (await cluster.counts('counted')).finished === 120);
     for (let key = 0; key < 6; key++) {
       const sequences = receiver.received
         .filter(({ body }) => body.key === `k-${key}`)
@@ -54,13 +54,13 @@ describe('what listeners get', () => {
   });
 
   it('tells times in UTC, whatever time zone the database has', async () => {
-    await stage.listen('zoned', { retrySchedule: ['1h'] }, status(500));
-    const [id] = await stage.post({ type: 'zoned/x', key: 'k' });
-    await stage.delivery(id, 'held');
-    await stage.database.query(
+    await cluster.listen('zoned', { retrySchedule: ['1h'] }, status(500));
+    const [id] = await cluster.post({ type: 'zoned/x', key: 'k' });
+    await cluster.delivery(id, 'held');
+    await cluster.database.query(
       `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Kolkata''', current_database()); END $$`,
     );
-    const reader = await stage.start({ ROLES: 'api' });
+    const reader = await cluster.start({ ROLES: 'api' });
     try {
       const { body } = await reader.call('GET', `/v1/messages/${id}`);
       expect(body.deliveries[0].attempts[0].at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -68,25 +68,25 @@ describe('what listeners get', () => {
       const why = await reader.call('GET', `/v1/messages/${id}/why`);
       expect(why.body.deliveries[0].explanation).toMatch(/until \d{4}-\d\d-\d\dT[\d:.]+Z \(retry\)/);
     } finally {
-      await stage.stop(reader);
+      await cluster.stop(reader);
     }
   });
 
   it('counts a message whose key is its id with the others of that key', async () => {
-    const receiver = await stage.listen('created');
-    await stage.post({ type: 'created/x', id: 'order-7', key: 'order-7', payload: 'created' });
+    const receiver = await cluster.listen('created');
+    await cluster.post({ type: 'created/x', id: 'order-7', key: 'order-7', payload: 'created' });
     await until(() => receiver.received.length === 1);
-    await stage.post({ type: 'created/x', id: 'change-1', key: 'order-7', payload: 'changed' });
+    await cluster.post({ type: 'created/x', id: 'change-1', key: 'order-7', payload: 'changed' });
     await until(() => receiver.received.length === 2);
     expect(receiver.received.map(({ body }) => body.sequence)).toEqual([1, 2]);
   });
 
   it('numbers a message without a key 1, and keeps it waiting for no other, whatever its id is', async () => {
-    const receiver = await stage.listen('alone', { retrySchedule: ['1h'], onDead: 'hold' });
-    receiver.answering = (received, response, count) =>
+    const receiver = await cluster.listen('alone', { retrySchedule: ['1h'], onDead: 'hold' });
+    receiver.respond = (received, response, count) =>
       (received.body.data === 'fails' ? status(500) : ok)(received, response, count);
     const event = (source: string, data: string) =>
-      stage.replica.call('POST', '/v1/messages', {
+      cluster.replica.call('POST', '/v1/messages', {
         headers: { 'content-type': 'application/cloudevents+json' },
         body: { specversion: '1.0', type: 'alone/x', id: '5', source, data },
       });
@@ -98,39 +98,39 @@ describe('what listeners get', () => {
   });
 
   it('does not count one without a key among those of the key it happens to have, also in one batch', async () => {
-    const receiver = await stage.listen('mixed');
+    const receiver = await cluster.listen('mixed');
     const keyed = (payload: number) => ({ type: 'mixed/x', key: 'mixed-5', payload });
-    await stage.post(keyed(1), { type: 'mixed/x', id: 'mixed-5', payload: 'alone' }, keyed(2));
+    await cluster.post(keyed(1), { type: 'mixed/x', id: 'mixed-5', payload: 'alone' }, keyed(2));
     await until(() => receiver.received.length === 3);
-    await stage.post({ type: 'mixed/x', id: 'mixed-6', key: 'mixed-5', payload: 3 });
+    await cluster.post({ type: 'mixed/x', id: 'mixed-6', key: 'mixed-5', payload: 3 });
     await until(() => receiver.received.length === 4);
     const numbers = new Map(receiver.received.map(({ body }) => [body.data, body.sequence]));
     expect(Object.fromEntries(numbers)).toEqual({ 1: 1, 2: 2, 3: 3, alone: 1 });
   });
 
   it('without order a delivery that fails or hangs does not keep others of its key waiting', async () => {
-    const receiver = await stage.listen('unordered', {
+    const receiver = await cluster.listen('unordered', {
       ordered: false,
       retrySchedule: ['1h'],
       timeout: '50s',
     });
-    receiver.answering = (received, response, count) => {
+    receiver.respond = (received, response, count) => {
       if (received.body.data === 'fails') status(500)(received, response, count);
       else if (received.body.data !== 'hangs') ok(received, response, count);
     };
-    const ids = await stage.post(
+    const ids = await cluster.post(
       ...['fails', 'hangs', 1, 2, 3].map((payload) => ({ type: 'unordered/x', key: 'same', payload })),
     );
-    for (const id of ids.slice(2)) await stage.delivery(id, 'finished');
-    await stage.delivery(ids[0], 'held');
-    await stage.delivery(ids[1], 'processing');
+    for (const id of ids.slice(2)) await cluster.delivery(id, 'finished');
+    await cluster.delivery(ids[0], 'held');
+    await cluster.delivery(ids[1], 'processing');
   });
 
   it('a secret is rotated under load on both replicas, and not one delivery is rejected', async () => {
-    const receiver = await stage.listen('rotating');
+    const receiver = await cluster.listen('rotating');
     let secret = receiver.secret;
     let rejected = 0;
-    receiver.answering = (received, response, count) => {
+    receiver.respond = (received, response, count) => {
       try {
         new Webhook(secret).verify(received.text, received.headers as Record<string, string>);
         ok(received, response, count);
@@ -143,7 +143,7 @@ describe('what listeners get', () => {
     let posting = true;
     const load = (async () => {
       while (posting)
-        await stage.post(
+        await cluster.post(
           ...Array.from({ length: 10 }, () => ({
             type: 'rotating/x',
             key: `k-${posted % 40}`,
@@ -152,11 +152,11 @@ describe('what listeners get', () => {
         );
     })();
     await until(() => receiver.received.length > 30);
-    const rotated = (await stage.call('POST', '/v1/listeners/rotating/rotate-secret')).body;
-    const number = await stage.numberOf('rotating');
-    const knows = ({ app }: Stage['replica']) =>
+    const rotated = (await cluster.call('POST', '/v1/listeners/rotating/rotate-secret')).body;
+    const number = await cluster.numberOf('rotating');
+    const knows = ({ app }: TestCluster['replica']) =>
       app.nest.get(Listeners).byNumber(number)!.secrets.length === 2;
-    await until(() => stage.replicas.every(knows));
+    await until(() => cluster.replicas.every(knows));
     // What was in flight before has arrived when more than all lanes can hold has; from then on only the new one counts.
     const more = async (count: number) => {
       const before = receiver.received.length;
@@ -167,7 +167,7 @@ describe('what listeners get', () => {
     await more(30);
     posting = false;
     await load;
-    await until(async () => (await stage.counts('rotating')).finished === posted);
+    await until(async () => (await cluster.counts('rotating')).finished === posted);
     expect(rejected).toBe(0);
     expect(receiver.received).toHaveLength(posted);
   });
@@ -176,19 +176,19 @@ describe('what listeners get', () => {
 describe('a test of a listener', () => {
   it('has a connection of its own: calls that hang do not keep it waiting, nor does it end them', async () => {
     const hanging: (() => void)[] = [];
-    const receiver = await stage.listen('busy', { lanes: 1 }, (received, response, count) => {
+    const receiver = await cluster.listen('busy', { lanes: 1 }, (received, response, count) => {
       const answer = () => ok(received, response, count);
       if (received.body.type === 'urn:sluice:ping') answer();
       else hanging.push(answer);
     });
-    const [id] = await stage.post({ type: 'busy/x', key: 'k' });
+    const [id] = await cluster.post({ type: 'busy/x', key: 'k' });
     await until(() => hanging.length === 1);
-    for (const replica of stage.replicas) {
+    for (const replica of cluster.replicas) {
       const { body } = await replica.call('POST', '/v1/listeners/busy/test');
       expect(body).toMatchObject({ delivered: true, status: 204 });
     }
     hanging[0]!();
-    expect((await stage.delivery(id, 'finished')).attempts).toHaveLength(1);
+    expect((await cluster.delivery(id, 'finished')).attempts).toHaveLength(1);
     const types = receiver.received.map(({ body }) => body.type);
     expect(types).toEqual(['busy/x', 'urn:sluice:ping', 'urn:sluice:ping']);
   });
@@ -196,7 +196,7 @@ describe('a test of a listener', () => {
 
 describe('E11 a listener that is not worth trying', () => {
   const wake = async () => {
-    const { all } = stage.replica.app.nest.get(Loops) as unknown as { all: Loop[] };
+    const { all } = cluster.replica.app.nest.get(Loops) as unknown as { all: Loop[] };
     const health = all.find(({ name }) => name === 'listener-health')!;
     const last = health.lastCycleAt;
     health.wake();
@@ -204,15 +204,15 @@ describe('E11 a listener that is not worth trying', () => {
   };
 
   it('is disabled when nothing succeeded for 5 days and 10 deliveries were given up; resumed, it gets as long again', async () => {
-    const alerts = await stage.listen('alerts', { types: ['urn:sluice:alerts/listener-disabled'] });
-    const receiver = await stage.listen('hopeless', { terminalStatuses: [400] }, status(400));
-    const ids = await stage.post(
+    const alerts = await cluster.listen('alerts', { types: ['urn:sluice:alerts/listener-disabled'] });
+    const receiver = await cluster.listen('hopeless', { terminalStatuses: [400] }, status(400));
+    const ids = await cluster.post(
       ...Array.from({ length: 10 }, (_, n) => ({ type: 'hopeless/x', key: `k-${n}`, payload: n })),
     );
-    for (const id of ids) await stage.delivery(id, 'dead');
+    for (const id of ids) await cluster.delivery(id, 'dead');
     await wake();
     expect(await stateOf('hopeless')).toMatchObject({ state: 'active' });
-    await stage.database.query(
+    await cluster.database.query(
       `UPDATE listener SET state_since = now() - interval '5 days 1 minute' WHERE name = 'hopeless'`,
     );
     await wake();
@@ -225,50 +225,50 @@ describe('E11 a listener that is not worth trying', () => {
       type: 'urn:sluice:alerts/listener-disabled',
       data: { listener: 'hopeless' },
     });
-    for (const replica of stage.replicas)
-      await known(replica, 'hopeless', ({ state }) => state === 'disabled');
-    const [owed] = await stage.post({ type: 'hopeless/x', key: 'later' });
-    await stage.delivery(owed, 'pending');
-    receiver.answering = ok;
-    await stage.call('POST', '/v1/listeners/hopeless/resume');
-    await stage.delivery(owed, 'finished');
+    for (const replica of cluster.replicas)
+      await waitUntilKnown(replica, 'hopeless', ({ state }) => state === 'disabled');
+    const [owed] = await cluster.post({ type: 'hopeless/x', key: 'later' });
+    await cluster.delivery(owed, 'pending');
+    receiver.respond = ok;
+    await cluster.call('POST', '/v1/listeners/hopeless/resume');
+    await cluster.delivery(owed, 'finished');
     await wake();
     expect(await stateOf('hopeless')).toMatchObject({ state: 'active' });
   });
 
   it('is kept with 9 given up, or with a success in the last 5 days', async () => {
-    const receiver = await stage.listen('hopeful', { terminalStatuses: [400] }, status(400));
-    await stage.post(...Array.from({ length: 9 }, (_, n) => ({ type: 'hopeful/x', key: `k-${n}` })));
-    await until(async () => (await stage.counts('hopeful')).dead === 9);
-    await stage.database.query(
+    const receiver = await cluster.listen('hopeful', { terminalStatuses: [400] }, status(400));
+    await cluster.post(...Array.from({ length: 9 }, (_, n) => ({ type: 'hopeful/x', key: `k-${n}` })));
+    await until(async () => (await cluster.counts('hopeful')).dead === 9);
+    await cluster.database.query(
       `UPDATE listener SET state_since = now() - interval '6 days' WHERE name = 'hopeful'`,
     );
     await wake();
     expect(await stateOf('hopeful')).toMatchObject({ state: 'active' });
-    receiver.answering = ok;
-    await stage.post({ type: 'hopeful/x', key: 'good' });
-    await until(async () => (await stage.counts('hopeful')).finished === 1);
-    for (const { app } of stage.replicas) {
+    receiver.respond = ok;
+    await cluster.post({ type: 'hopeful/x', key: 'good' });
+    await until(async () => (await cluster.counts('hopeful')).finished === 1);
+    for (const { app } of cluster.replicas) {
       const health = app.nest.get(ListenerHealth) as unknown as { noteSuccesses(): Promise<void> };
       await health.noteSuccesses();
     }
-    receiver.answering = status(400);
-    await stage.post({ type: 'hopeful/x', key: 'tenth' });
-    await until(async () => (await stage.counts('hopeful')).dead === 10);
+    receiver.respond = status(400);
+    await cluster.post({ type: 'hopeful/x', key: 'tenth' });
+    await until(async () => (await cluster.counts('hopeful')).dead === 10);
     await wake();
     expect(await stateOf('hopeful')).toMatchObject({ state: 'active' });
   });
 
   it('counts refusals in a row: a success in between begins the count anew', async () => {
-    const receiver = await stage.listen('mixed', {
+    const receiver = await cluster.listen('mixed', {
       terminalStatuses: [403],
       disableAfter: { status: 403, times: 3 },
     });
     let n = 0;
     const answered = async (code: number) => {
-      receiver.answering = code === 200 ? ok : status(code);
-      const [id] = await stage.post({ type: 'mixed/x', key: `k-${n++}` });
-      await stage.delivery(id, code === 200 ? 'finished' : 'dead');
+      receiver.respond = code === 200 ? ok : status(code);
+      const [id] = await cluster.post({ type: 'mixed/x', key: `k-${n++}` });
+      await cluster.delivery(id, code === 200 ? 'finished' : 'dead');
     };
     for (const code of [403, 403, 200, 403, 403]) await answered(code);
     expect(await stateOf('mixed')).toMatchObject({ state: 'active' });
@@ -276,36 +276,36 @@ describe('E11 a listener that is not worth trying', () => {
     await until(async () => (await stateOf('mixed')).state === 'disabled');
     expect(await stateOf('mixed')).toMatchObject({ stateReason: 'answered 403 3 times in a row' });
     expect(data(receiver)).toHaveLength(6);
-    await stage.call('POST', '/v1/listeners/mixed/resume');
+    await cluster.call('POST', '/v1/listeners/mixed/resume');
     await answered(403);
     expect(await stateOf('mixed')).toMatchObject({ state: 'active' });
   });
 
   it('a resume begins the count anew: what was refused before it, or in flight then, does not count', async () => {
     const rule = { ordered: false, terminalStatuses: [403], disableAfter: { status: 403, times: 3 } };
-    const receiver = await stage.listen('resumed', rule);
+    const receiver = await cluster.listen('resumed', rule);
     const open: ServerResponse[] = [];
-    receiver.answering = (_received, response) => void open.push(response);
-    const post = (...keys: string[]) => stage.post(...keys.map((key) => ({ type: 'resumed/x', key })));
+    receiver.respond = (_received, response) => void open.push(response);
+    const post = (...keys: string[]) => cluster.post(...keys.map((key) => ({ type: 'resumed/x', key })));
     const refuse = async (count: number, dead: number) => {
       await until(() => open.length >= count);
       for (const response of open.splice(0, count)) response.writeHead(403).end();
-      await until(async () => (await stage.counts('resumed')).dead === dead);
+      await until(async () => (await cluster.counts('resumed')).dead === dead);
     };
     await post('a', 'b', 'c', 'd', 'e');
     await until(() => open.length === 5);
     await refuse(3, 3);
     await until(async () => (await stateOf('resumed')).state === 'disabled');
     await refuse(1, 4);
-    const { nest } = stage.replica.app;
+    const { nest } = cluster.replica.app;
     const [health, listener] = [nest.get(ListenerHealth), nest.get(Listeners).of('resumed/x')[0]!];
-    await stage.call('POST', '/v1/listeners/resumed/resume');
+    await cluster.call('POST', '/v1/listeners/resumed/resume');
     await refuse(1, 5);
     // Those of a replica that has not heard of it.
     for (let n = 0; n < 3; n++) await health.answeredWith(listener, 403);
     await health.disable(listener, 'answered 410');
-    for (const replica of stage.replicas)
-      await known(replica, 'resumed', ({ revision }) => revision > listener.revision);
+    for (const replica of cluster.replicas)
+      await waitUntilKnown(replica, 'resumed', ({ revision }) => revision > listener.revision);
     await post('f', 'g');
     await refuse(2, 7);
     expect(await stateOf('resumed')).toMatchObject({ state: 'active' });
@@ -315,15 +315,15 @@ describe('E11 a listener that is not worth trying', () => {
   });
 
   it('counts what another replica delivered in between, and has not told yet', async () => {
-    await stage.listen('elsewhere', { disableAfter: { status: 403, times: 2 } });
-    const number = await stage.numberOf('elsewhere');
-    const { nest } = stage.replica.app;
+    await cluster.listen('elsewhere', { disableAfter: { status: 403, times: 2 } });
+    const number = await cluster.numberOf('elsewhere');
+    const { nest } = cluster.replica.app;
     const health = nest.get(ListenerHealth);
     const { succeeded } = health as unknown as { succeeded: Map<number, number> };
     const refused = () => health.answeredWith(nest.get(Listeners).byNumber(number)!, 403);
     await refused();
-    const [id] = await stage.post({ type: 'elsewhere/x', key: 'k' });
-    await stage.delivery(id, 'finished');
+    const [id] = await cluster.post({ type: 'elsewhere/x', key: 'k' });
+    await cluster.delivery(id, 'finished');
     succeeded.clear();
     await refused();
     expect(await stateOf('elsewhere')).toMatchObject({ state: 'active' });

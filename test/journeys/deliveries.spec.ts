@@ -75,7 +75,7 @@ describe('deliveries', () => {
 
   it('keeps the order of a key, without gaps in the sequence, and the order survives failures', async () => {
     const receiver = await listen('order', { retrySchedule: ['1ms', '1ms', '1ms', '1ms'] });
-    receiver.answering = (received, response, count) =>
+    receiver.respond = (received, response, count) =>
       (count % 3 === 0 ? status(500) : ok)(received, response, count);
     for (let n = 1; n <= 30; n++) await post('order/x', `k-${n % 3}`, n);
     const delivered = () =>
@@ -92,7 +92,7 @@ describe('deliveries', () => {
 
   it('D6 D7 repeats with the same delivery id, counts the attempts, and stops at the last', async () => {
     const receiver = await listen('tries', { retrySchedule: ['1ms', '1ms'] });
-    receiver.answering = status(500);
+    receiver.respond = status(500);
     const id = await post('tries/x', 'k', 1);
     await until(async () => (await story(id)).deliveries[0]?.status === 'dead');
     expect(receiver.received).toHaveLength(3);
@@ -114,7 +114,7 @@ describe('deliveries', () => {
 
   it('keeps the first KiB of what the receiver said when it took a delivery', async () => {
     const receiver = await listen('said');
-    receiver.answering = (_received, response) => response.writeHead(202).end(`taken\0 ${'ö'.repeat(2_000)}`);
+    receiver.respond = (_received, response) => response.writeHead(202).end(`taken\0 ${'ö'.repeat(2_000)}`);
     const id = await post('said/x', 'k', 1);
     await until(async () => (await story(id)).deliveries[0]?.status === 'finished');
     const [{ attempts }] = (await story(id)).deliveries;
@@ -132,7 +132,7 @@ describe('deliveries', () => {
 
   it('E5 buries at once what a terminal status refuses, and goes on with the key', async () => {
     const receiver = await listen('terminal', { terminalStatuses: [400, 403] });
-    receiver.answering = (received, response, count) =>
+    receiver.respond = (received, response, count) =>
       (count === 1 ? status(403) : ok)(received, response, count);
     const [first, second] = [await post('terminal/x', 'k', 1), await post('terminal/x', 'k', 2)];
     await until(async () => (await story(second)).deliveries[0]?.status === 'finished');
@@ -145,7 +145,7 @@ describe('deliveries', () => {
 
   it('onDead hold keeps the key behind its dead letter, other keys go on', async () => {
     const receiver = await listen('hold', { terminalStatuses: [400], onDead: 'hold' });
-    receiver.answering = (received, response, count) =>
+    receiver.respond = (received, response, count) =>
       (count === 1 ? status(400) : ok)(received, response, count);
     const first = await post('hold/x', 'stuck', 1);
     await until(async () => (await story(first)).deliveries[0]?.status === 'dead');
@@ -156,7 +156,7 @@ describe('deliveries', () => {
 
   it('429 with Retry-After pauses the whole listener and charges nobody', async () => {
     const receiver = await listen('busy');
-    receiver.answering = (received, response, count) =>
+    receiver.respond = (received, response, count) =>
       (count === 1 ? status(429, { 'retry-after': '1' }) : ok)(received, response, count);
     const first = await post('busy/x', 'a', 1);
     await until(() => receiver.received.length === 1);
@@ -170,7 +170,7 @@ describe('deliveries', () => {
   it('E13 410 disables the listener and raises an alert that others receive; resume loses nothing', async () => {
     const alerts = await listen('alerts', { types: ['urn:sluice:alerts/listener-disabled'] });
     const receiver = await listen('gone');
-    receiver.answering = status(410);
+    receiver.respond = status(410);
     await post('gone/x', 'a', 1);
     await until(() => alerts.received.length === 1);
     expect(alerts.received[0]!.body).toMatchObject({
@@ -179,7 +179,7 @@ describe('deliveries', () => {
     });
     const owed = await post('gone/x', 'b', 2);
     await until(async () => (await story(owed)).deliveries[0]?.status === 'pending');
-    receiver.answering = ok;
+    receiver.respond = ok;
     expect((await replica.call('POST', '/v1/listeners/gone/resume')).status).toBeLessThan(300);
     await until(async () => (await story(owed)).deliveries[0]?.status === 'finished');
   });
@@ -189,7 +189,7 @@ describe('deliveries', () => {
       terminalStatuses: [403],
       disableAfter: { status: 403, times: 3 },
     });
-    receiver.answering = status(403);
+    receiver.respond = status(403);
     for (let n = 0; n < 3; n++) await post('refusing/x', `k-${n}`, n);
     await until(async () => (await replica.call('GET', '/v1/listeners/refusing')).body.state === 'disabled');
   });

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Answer, type CallOptions, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { sendRaw } from '../support/raw-http.ts';
-import { type Answering, type Receiver, startReceiver } from '../support/receiver.ts';
+import { type Receiver, type Responder, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
 /** Stands wherever something private or secret does; no line may contain it. */
@@ -82,7 +82,7 @@ describe('path and query of a listener, which are often its secret', () => {
   let messages: string[];
 
   /** Repeats where it was posted to, as servers do. */
-  const echoing: Answering = ({ path }, response, count) =>
+  const echoing: Responder = ({ path }, response, count) =>
     void response.writeHead(count % 2 ? 500 : 200).end(`Cannot POST ${path}`);
 
   beforeAll(async () => {

@@ -10,10 +10,9 @@ import { HeldLanes } from '../../src/outbox/claim/held-lanes.ts';
 import { ResultWriter } from '../../src/outbox/settle/result-writer.ts';
 import { SCHEMA } from '../../src/schema.ts';
 import { type Answer, startApp, type TestApp } from '../support/app.ts';
-import { counted } from '../support/counted.ts';
+import { countingReadModel } from '../support/counting-read-model.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
-import { known } from '../support/stage.ts';
 import {
   awaitStandby,
   crash,
@@ -25,6 +24,7 @@ import {
   startStandby,
 } from '../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { waitUntilKnown } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
 /** Several servers are made and killed: on a machine that does other things, too, that takes its time. */
@@ -39,7 +39,7 @@ let wire: TcpProxy;
 
 async function open(): Promise<void> {
   primary = await startServer(SETTINGS);
-  await migrate(primary.postgres.url, loadSettings({}), [...SCHEMA, counted]);
+  await migrate(primary.postgres.url, loadSettings({}), [...SCHEMA, countingReadModel]);
   standby = await startStandby(primary, 'second');
   wire = await startTcpProxy(primary.postgres.url, { remember: false });
 }
@@ -65,7 +65,10 @@ async function on<Row = Record<string, unknown>>(
   }
 }
 
-function start(environment: Record<string, string> = {}, readModels?: (typeof counted)[]): Promise<TestApp> {
+function start(
+  environment: Record<string, string> = {},
+  readModels?: (typeof countingReadModel)[],
+): Promise<TestApp> {
   return startApp({ url: wire.url } as TestDatabase, environment, readModels);
 }
 
@@ -135,11 +138,11 @@ describe('a failover to a standby that commits wait for', () => {
         EGRESS_ALLOW: '127.0.0.0/8',
         DATABASE_CONNECT_TIMEOUT: '1s',
       },
-      [counted],
+      [countingReadModel],
     );
     receiver = await startReceiver();
     await replica.call('PUT', '/v1/listeners/l', { body: { types: ['counted/*'], url: receiver.url } });
-    await known(replica, 'l');
+    await waitUntilKnown(replica, 'l');
   });
   afterAll(async () => {
     await replica.close();

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { growthOf } from '../support/metrics.ts';
+import { metricIncreases } from '../support/metrics.ts';
 import { openSession } from '../support/session.ts';
 import { until } from '../support/until.ts';
 
@@ -130,7 +130,7 @@ describe('holds', () => {
 
   it('A9 ends what is too late behind a hold, at its time, counted, and keeps the hold', async () => {
     await replica.call('PUT', '/v1/keys/shut/hold', { body: { reason: 'closed for good' } });
-    const [grown] = await growthOf(replica, ['messages_ended_total{status="expired"}'], async () => {
+    const [grown] = await metricIncreases(replica, ['messages_ended_total{status="expired"}'], async () => {
       await post('shut-1', 'shut', { expiresAt: await inMs(300) });
       await post('shut-2', 'shut');
       await until(async () => (await statusOf('shut-1')) === 'expired');
@@ -176,7 +176,7 @@ describe('holds', () => {
       );
     await insert('well', '1 day', '2 days');
     await insert('not-yet', '2 days', '1 day');
-    const [grown] = await growthOf(replica, ['messages_ended_total{status="expired"}'], async () => {
+    const [grown] = await metricIncreases(replica, ['messages_ended_total{status="expired"}'], async () => {
       await insert('too-early', '10 years', '300 milliseconds');
       await until(async () => (await statusOf('too-early')) === 'expired');
     });

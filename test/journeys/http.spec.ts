@@ -22,7 +22,7 @@ import {
   type TestApp,
 } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { growthOf } from '../support/metrics.ts';
+import { metricIncreases } from '../support/metrics.ts';
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts';
 
 const UUID = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/;
@@ -322,7 +322,7 @@ describe('a message that arrived whole', () => {
 
 describe('requests without end on one connection', () => {
   it('close it, are counted, and keep nobody else from being served', async () => {
-    const [pipelined] = await growthOf(
+    const [pipelined] = await metricIncreases(
       replica,
       ['http_connections_closed_total{reason="pipelined"}'],
       async () => {

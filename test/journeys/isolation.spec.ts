@@ -1,27 +1,27 @@
 import type { ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { metricsOf } from '../support/metrics.ts';
-import { type Answering, hang, ok, type Receiver } from '../support/receiver.ts';
-import { Stage } from '../support/stage.ts';
+import { hang, ok, type Receiver, type Responder } from '../support/receiver.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
-let stage: Stage;
+let cluster: TestCluster;
 const dripping = new Set<NodeJS.Timeout>();
 
 beforeAll(async () => {
-  stage = await Stage.open({ DRAIN_TIMEOUT: '1s' });
+  cluster = await TestCluster.open({ DRAIN_TIMEOUT: '1s' });
 });
 afterEach(async () => {
   for (const timer of dripping) clearInterval(timer);
   dripping.clear();
-  await stage.clear();
+  await cluster.clear();
 });
-afterAll(() => stage.close());
+afterAll(() => cluster.close());
 
-const reset: Answering = (_received, response) => void response.socket!.resetAndDestroy();
+const reset: Responder = (_received, response) => void response.socket!.resetAndDestroy();
 
 /** A header that never ends, byte by byte: no timeout of a quiet line ever fires. */
-const drip: Answering = (_received, response) => {
+const drip: Responder = (_received, response) => {
   const { socket } = response;
   socket!.write('HTTP/1.1 200 OK\r\nx-slow: ');
   const timer = setInterval(() => socket!.write('z'), 20);
@@ -31,14 +31,14 @@ const drip: Answering = (_received, response) => {
 
 const MESSAGES = 60;
 
-const nameOf = (bad: readonly Answering[], n: number) => `l-${bad.length}-${n}`;
+const nameOf = (bad: readonly Responder[], n: number) => `l-${bad.length}-${n}`;
 
 /** Ten listeners of everything; the first of them have something wrong with them. */
-async function tenListeners(bad: readonly Answering[]): Promise<{ sick: Receiver[]; healthy: Receiver[] }> {
+async function tenListeners(bad: readonly Responder[]): Promise<{ sick: Receiver[]; healthy: Receiver[] }> {
   const all: Receiver[] = [];
   for (let n = 0; n < 10; n++) {
     const definition = { types: ['all/*'], timeout: '50s', retrySchedule: ['1h'] };
-    all.push(await stage.listen(nameOf(bad, n), definition, bad[n] ?? ok));
+    all.push(await cluster.listen(nameOf(bad, n), definition, bad[n] ?? ok));
   }
   return { sick: all.slice(0, bad.length), healthy: all.slice(bad.length) };
 }
@@ -55,11 +55,11 @@ describe('promise 7: a listener that is slow, dead or flooding slows nobody else
       key: `k-${n}`,
       payload: n,
     }));
-    await stage.post(...messages);
+    await cluster.post(...messages);
     await until(() => healthy.every(({ received }) => received.length === MESSAGES));
     for (const [n, receiver] of healthy.entries()) {
       const name = nameOf(bad, bad.length + n);
-      await until(async () => (await stage.counts(name)).finished === MESSAGES);
+      await until(async () => (await cluster.counts(name)).finished === MESSAGES);
       expect(new Set(receiver.received.map(({ body }) => body.data)).size).toBe(MESSAGES);
     }
     for (const [n, receiver] of sick.entries()) {
@@ -72,7 +72,7 @@ describe('promise 7: a listener that is slow, dead or flooding slows nobody else
 
   it('E4 a listener has no more calls in flight than lanes, over all replicas together', async () => {
     // No listener takes more than two of twelve: it needs two of the three replicas to have four in flight.
-    const both = await Stage.open({ OUTBOX_LANES: '12', DRAIN_TIMEOUT: '1s' }, 3);
+    const both = await TestCluster.open({ OUTBOX_LANES: '12', DRAIN_TIMEOUT: '1s' }, 3);
     try {
       const open: ServerResponse[] = [];
       let most = 0;
@@ -94,28 +94,28 @@ describe('promise 7: a listener that is slow, dead or flooding slows nobody else
   });
 
   it('a listener with more lanes than this replica has left does not take the last one', async () => {
-    const greedy = await stage.start({ ROLES: 'outbox', OUTBOX_LANES: '12' });
-    await stage.stop(stage.replica);
-    const others = await stage.start({ ROLES: 'api,inbox' });
-    stage.replicas.reverse();
-    const sick = await stage.listen('greedy', { timeout: '50s', lanes: 64 }, hang);
+    const greedy = await cluster.start({ ROLES: 'outbox', OUTBOX_LANES: '12' });
+    await cluster.stop(cluster.replica);
+    const others = await cluster.start({ ROLES: 'api,inbox' });
+    cluster.replicas.reverse();
+    const sick = await cluster.listen('greedy', { timeout: '50s', lanes: 64 }, hang);
     const messages = Array.from({ length: 64 }, (_, n) => ({ type: 'greedy/x', key: `k-${n}` }));
-    await stage.post(...messages);
+    await cluster.post(...messages);
     await until(() => sick.received.length > 0);
-    const healthy = await stage.listen('modest', { timeout: '50s' });
-    await stage.post({ type: 'modest/x', key: 'k' });
+    const healthy = await cluster.listen('modest', { timeout: '50s' });
+    await cluster.post({ type: 'modest/x', key: 'k' });
     await until(() => healthy.received.length === 1);
     expect(await tried('greedy')).toBe(0);
     expect(sick.received.length).toBeLessThan(12);
-    await stage.stop(greedy);
-    await stage.stop(others);
-    await stage.start();
+    await cluster.stop(greedy);
+    await cluster.stop(others);
+    await cluster.start();
   });
 });
 
 /** How many attempts have come to an end. */
 async function tried(listener: string): Promise<number> {
-  const { pending = 0, processing = 0, ...ended } = await stage.counts(listener);
+  const { pending = 0, processing = 0, ...ended } = await cluster.counts(listener);
   expect(pending + processing).toBeGreaterThan(0);
   return Object.values(ended).reduce((sum, count) => sum + count, 0);
 }
@@ -124,17 +124,17 @@ describe('E4 the connections to a listener', () => {
   it('are at most 100 of a replica, and no call waits for one: it is not made', async () => {
     const open: ServerResponse[] = [];
     const definition = { lanes: 256, ordered: false, timeout: '50s' };
-    const receiver = await stage.listen(
+    const receiver = await cluster.listen(
       'wide',
       definition,
       (_received, response) => void open.push(response),
     );
-    await stage.post(...Array.from({ length: 150 }, (_, n) => ({ type: 'wide/x', payload: n })));
-    const inFlight = async () => (await metricsOf(stage.replica))('deliveries_in_flight');
-    await until(async () => open.length === 100 && (await stage.counts('wide')).processing === 150);
+    await cluster.post(...Array.from({ length: 150 }, (_, n) => ({ type: 'wide/x', payload: n })));
+    const inFlight = async () => (await metricsOf(cluster.replica))('deliveries_in_flight');
+    await until(async () => open.length === 100 && (await cluster.counts('wide')).processing === 150);
     expect(await inFlight()).toBe(100);
-    receiver.answering = ok;
+    receiver.respond = ok;
     for (const response of open) response.writeHead(204).end();
-    await until(async () => (await stage.counts('wide')).finished === 150);
+    await until(async () => (await cluster.counts('wide')).finished === 150);
   });
 });

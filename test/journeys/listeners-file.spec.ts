@@ -7,7 +7,7 @@ import { readListenersFile } from '../../src/listeners/file/read-listeners-file.
 import { Listeners } from '../../src/listeners/listeners.ts';
 import type { TestApp } from '../support/app.ts';
 import { replicasPerTest } from '../support/replicas-per-test.ts';
-import { sealedBefore } from '../support/sealed-before.ts';
+import { sealedByPreviousVersion } from '../support/sealed-by-previous-version.ts';
 
 const FOLDER = mkdtempSync(join(tmpdir(), 'sluice-file-'));
 const FILE = join(FOLDER, 'listeners.yaml');
@@ -87,7 +87,7 @@ describe('LISTENERS_FILE', () => {
     const { secrets } = known(first, 'kept')!;
     const content = { secrets: secrets.map((secret) => ({ secret })), headers: {} };
     await query(`UPDATE listener SET sealed = $1, definition = definition - 'urlOrigin' || $2`, [
-      sealedBefore('kept', content, KEY),
+      sealedByPreviousVersion('kept', content, KEY),
       JSON.stringify({ url: 'https://1.1.1.1/kept' }),
     ]);
     const before = await rows();

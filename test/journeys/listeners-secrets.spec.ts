@@ -8,7 +8,7 @@ import { ConfidentialBox } from '../../src/listeners/secrets/confidential.ts';
 import { Reseal } from '../../src/listeners/secrets/reseal.ts';
 import { READ_KEY, type TestApp } from '../support/app.ts';
 import { replicasPerTest } from '../support/replicas-per-test.ts';
-import { sealedBefore } from '../support/sealed-before.ts';
+import { sealedByPreviousVersion } from '../support/sealed-by-previous-version.ts';
 import { until } from '../support/until.ts';
 
 const K1 = `k1=${randomBytes(32).toString('base64')}`;
@@ -115,7 +115,7 @@ describe('a listener of the version before, its URL in the open', () => {
     await query(
       `INSERT INTO listener (revision, name, definition, types, lanes, sealed, secret_from, origin, state_by, created_by, updated_by)
        VALUES ((SELECT COALESCE(max(revision), 0) + 1 FROM listener), $1, $2, '{a}', 16, $3, 'service', 'api', 'x', 'x', 'x')`,
-      [name, JSON.stringify({ types: ['a'], url }), sealedBefore(name, content, masterKey)],
+      [name, JSON.stringify({ types: ['a'], url }), sealedByPreviousVersion(name, content, masterKey)],
     );
   };
   const stored = async (name: string) =>

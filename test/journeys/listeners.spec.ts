@@ -352,7 +352,7 @@ describe('a test of a listener', () => {
 
   it('says what went wrong', async () => {
     await put('pinged', { url: receiver.url });
-    receiver.answering = status(500);
+    receiver.respond = status(500);
     expect((await act('pinged', 'test')).body).toMatchObject({
       delivered: false,
       status: 500,

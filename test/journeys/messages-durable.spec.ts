@@ -39,14 +39,14 @@ describe('a 202', () => {
     const proxy = await startTcpProxy(database.url);
     const replica = await startApp({ ...database, url: proxy.url }, { ROLES: 'api' });
     await post(replica, 'warm-up');
-    proxy.holdAnswers();
+    proxy.holdResponses();
     let answered = false;
     const posted = post(replica, 'held-1').finally(() => {
       answered = true;
     });
     await until(async () => (await stored('held')).length === 1);
     expect(answered).toBe(false);
-    proxy.letAnswers();
+    proxy.releaseResponses();
     expect((await posted).status).toBe(202);
     expect(proxy.statements.join('\n')).not.toMatch(/synchronous_commit|UNLOGGED|fsync/i);
     await replica.close();
@@ -58,7 +58,7 @@ describe('a 202', () => {
     const cut = await startApp({ ...database, url: proxy.url }, { ROLES: 'api' });
     const other = await startApp(database, { ROLES: 'api' });
     await post(cut, 'warm-up');
-    proxy.holdAnswers();
+    proxy.holdResponses();
     const posted = post(cut, 'cut-1');
     await until(async () => (await stored('cut')).length === 1);
     await proxy.close();

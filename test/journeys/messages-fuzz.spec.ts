@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { Agent, request } from 'undici';
 import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { jsonText, scarred } from '../support/json-texts.ts';
+import { corrupted, jsonText } from '../support/json-texts.ts';
 
 let database: TestDatabase;
 let replica: TestApp;
@@ -138,16 +138,16 @@ const toOne = (body: Buffer | string, headers: Record<string, string> = JSON_TYP
 };
 const post: fc.Arbitrary<Post> = fc.oneof(
   { weight: 5, arbitrary: native.map((body) => toOne(body)) },
-  { weight: 5, arbitrary: scarred(native).map((body) => toOne(body)) },
+  { weight: 5, arbitrary: corrupted(native).map((body) => toOne(body)) },
   {
     weight: 2,
     arbitrary: fc
-      .oneof(batch.map(Buffer.from), scarred(batch))
+      .oneof(batch.map(Buffer.from), corrupted(batch))
       .map((body) => ({ ...toOne(body), path: '/v1/messages/batch' })),
   },
   {
     weight: 2,
-    arbitrary: fc.oneof(event.map(Buffer.from), scarred(event)).map((body) => toOne(body, EVENT_TYPE)),
+    arbitrary: fc.oneof(event.map(Buffer.from), corrupted(event)).map((body) => toOne(body, EVENT_TYPE)),
   },
   {
     weight: 1,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ADMIN_KEY, PRODUCE_KEY, READ_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { growthOf, metricsOf } from '../support/metrics.ts';
+import { metricIncreases, metricsOf } from '../support/metrics.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { openSession, untilBlocked } from '../support/session.ts';
 import { until } from '../support/until.ts';
@@ -236,13 +236,13 @@ describe('the ingest', () => {
   const one = (n: number) => post({ type: 'together', payload: n });
 
   it('commits a lone message alone', async () => {
-    expect(await growthOf(replica, FLUSHES, () => post({ type: 't', payload: 1 }))).toEqual([1, 1, 1]);
+    expect(await metricIncreases(replica, FLUSHES, () => post({ type: 't', payload: 1 }))).toEqual([1, 1, 1]);
   });
 
   it('commits many concurrent messages with few commits', async () => {
     const blocker = await openSession(database);
     await blocker.query('BEGIN; LOCK TABLE inbox IN ACCESS EXCLUSIVE MODE');
-    const growth = await growthOf(replica, FLUSHES, async () => {
+    const growth = await metricIncreases(replica, FLUSHES, async () => {
       const first = one(0);
       await untilBlocked(database);
       const others = Array.from({ length: 200 }, (_, n) => one(n));
@@ -291,7 +291,7 @@ describe('the ingest', () => {
       ...[...reasons, ...early].map((reason) => `messages_refused_total{reason="${reason}"}`),
       'messages_refused_total{reason="not-found"}',
     ];
-    const growth = await growthOf(replica, names, async () => {
+    const growth = await metricIncreases(replica, names, async () => {
       const messages = [1, 2, 3].map((n) => ({ id: `counted-${n}`, type: 't', payload: n }));
       await replica.call('POST', '/v1/messages/batch', { body: { messages } });
       for (const message of messages.slice(0, 2)) await post(message);

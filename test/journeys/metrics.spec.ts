@@ -3,34 +3,34 @@ import { ObservationStore } from '../../src/upkeep/observation/observation-store
 import { startApp, type TestApp } from '../support/app.ts';
 import { metricsOf, metricsText } from '../support/metrics.ts';
 import { status } from '../support/receiver.ts';
-import { Stage } from '../support/stage.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
 const INTERVAL = { METRICS_INTERVAL: '100ms' };
 
-let stage: Stage;
+let cluster: TestCluster;
 
 beforeAll(async () => {
-  stage = await Stage.open({ ...INTERVAL, ROLES: 'api,upkeep' });
+  cluster = await TestCluster.open({ ...INTERVAL, ROLES: 'api,upkeep' });
 });
-afterAll(() => stage.close());
+afterAll(() => cluster.close());
 
 describe('what waits in the database', () => {
   it('A6 is measured by stage, listener and status, with the age of the oldest', async () => {
-    await stage.listen('slow', {}, status(500));
-    await stage.call('PUT', '/v1/keys/on-hold/hold', { reason: 'a look' });
-    await stage.post(
+    await cluster.listen('slow', {}, status(500));
+    await cluster.call('PUT', '/v1/keys/on-hold/hold', { reason: 'a look' });
+    await cluster.post(
       { type: 'slow/a', key: 'ready' },
       { type: 'slow/a', key: 'ready' },
       { type: 'slow/a', key: 'on-hold' },
     );
-    await stage.call('POST', '/v1/messages', {
+    await cluster.call('POST', '/v1/messages', {
       type: 'slow/a',
       payload: 1,
       dueAt: new Date(Date.now() + 3_600_000).toISOString(),
     });
-    await stage.database.query(
+    await cluster.database.query(
       `UPDATE inbox SET received_at = now() - interval '100 seconds' WHERE key = 'ready'`,
     );
     const seen = await metricsOnce(
@@ -41,7 +41,7 @@ describe('what waits in the database', () => {
     expect(seen('backlog_oldest_age_seconds{stage="inbox",status="scheduled"}')).toBe(0);
     expect(seen('holds{stage="inbox",reason="operator"}')).toBe(1);
 
-    const worker = await stage.start({ ROLES: 'inbox,outbox' });
+    const worker = await cluster.start({ ROLES: 'inbox,outbox' });
     const held = await metricsOnce(
       (metric) =>
         metric('backlog{stage="outbox",listener="slow",status="held"}') === 2 &&
@@ -53,15 +53,15 @@ describe('what waits in the database', () => {
       0,
     );
     expect(held('backlog_oldest_age_seconds{stage="outbox",listener="slow",status="ready"}')).toBe(0);
-    await stage.stop(worker);
+    await cluster.stop(worker);
   });
 
   it('E10 tells dead letters, throttles and circuits by listener', async () => {
-    const worker = await stage.start({ ROLES: 'inbox,outbox' });
-    await stage.listen('refusing', { terminalStatuses: [400] }, status(400));
-    await stage.listen('busy', {}, status(429, { 'retry-after': '60' }));
-    await stage.listen('down', {}, status(500));
-    await stage.post(
+    const worker = await cluster.start({ ROLES: 'inbox,outbox' });
+    await cluster.listen('refusing', { terminalStatuses: [400] }, status(400));
+    await cluster.listen('busy', {}, status(429, { 'retry-after': '60' }));
+    await cluster.listen('down', {}, status(500));
+    await cluster.post(
       { type: 'refusing/a' },
       { type: 'busy/a' },
       ...Array.from({ length: 20 }, () => ({ type: 'down/a' })),
@@ -79,99 +79,99 @@ describe('what waits in the database', () => {
     expect(of('deliveries_attempted_total{listener="refusing",outcome="dead"}')).toBe(1);
     expect(of('deliveries_in_flight')).toBe(0);
     expect(of('database_connections{pool="engine",state="idle"}')).toBeGreaterThan(0);
-    await stage.stop(worker);
+    await cluster.stop(worker);
   });
 
   it('tells what waits for a listener that is paused or deleted apart from what waits for a replica', async () => {
-    await stage.listen('paused');
-    await stage.call('POST', '/v1/listeners/paused/pause');
-    const worker = await stage.start({ ROLES: 'inbox,outbox' });
-    await stage.post({ type: 'paused/a', key: 'k' });
+    await cluster.listen('paused');
+    await cluster.call('POST', '/v1/listeners/paused/pause');
+    const worker = await cluster.start({ ROLES: 'inbox,outbox' });
+    await cluster.post({ type: 'paused/a', key: 'k' });
     const backlog = (metric: (name: string) => number) =>
       ['ready', 'held', 'closed', 'deleted'].map((status) =>
         metric(`backlog{stage="outbox",listener="paused",status="${status}"}`),
       );
     await metricsOnce((metric) => backlog(metric).join() === '0,0,1,0');
-    await stage.call('DELETE', '/v1/listeners/paused');
+    await cluster.call('DELETE', '/v1/listeners/paused');
     await metricsOnce((metric) => backlog(metric).join() === '0,0,0,1');
-    await stage.stop(worker);
+    await cluster.stop(worker);
   });
 
   it('tells what waits for the rate of its listener apart from what waits for a replica', async () => {
-    const receiver = await stage.listen('limited', { rateLimit: { perSecond: 0.01, burst: 1 } });
-    const worker = await stage.start({ ROLES: 'inbox,outbox' });
-    await stage.post({ type: 'limited/a', key: 'a' }, { type: 'limited/a', key: 'b' });
+    const receiver = await cluster.listen('limited', { rateLimit: { perSecond: 0.01, burst: 1 } });
+    const worker = await cluster.start({ ROLES: 'inbox,outbox' });
+    await cluster.post({ type: 'limited/a', key: 'a' }, { type: 'limited/a', key: 'b' });
     const backlog = (metric: (name: string) => number) =>
       ['ready', 'limited'].map((status) =>
         metric(`backlog{stage="outbox",listener="limited",status="${status}"}`),
       );
     await until(() => receiver.received.length === 1);
     await metricsOnce((metric) => backlog(metric).join() === '0,1');
-    await stage.stop(worker);
+    await cluster.stop(worker);
   });
 
   it('counts nothing as ready for a listener whose circuit is open, also when it is due to be tried', async () => {
-    await stage.listen('probed');
+    await cluster.listen('probed');
     // A worker without the outbox: nobody takes the probe.
-    const worker = await stage.start({ ROLES: 'inbox' });
-    await stage.post({ type: 'probed/a', key: 'k' });
+    const worker = await cluster.start({ ROLES: 'inbox' });
+    await cluster.post({ type: 'probed/a', key: 'k' });
     const backlog = (metric: (name: string) => number) =>
       ['ready', 'closed'].map((status) =>
         metric(`backlog{stage="outbox",listener="probed",status="${status}"}`),
       );
     await metricsOnce((metric) => backlog(metric).join() === '1,0');
-    await stage.database.query(
+    await cluster.database.query(
       `INSERT INTO gate (listener, closed_until, reason, openings) VALUES ($1, now() - interval '1 second', 'down', 1)`,
-      [await stage.numberOf('probed')],
+      [await cluster.numberOf('probed')],
     );
     await metricsOnce((metric) => backlog(metric).join() === '0,1');
-    await stage.stop(worker);
+    await cluster.stop(worker);
   });
 
   it('A9 warns of messages that expire soon, whether they wait in line or behind a hold', async () => {
     const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString();
     for (const expiresAt of [inMinutes(1), inMinutes(4), inMinutes(60)])
-      await stage.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt });
-    await stage.database.query(
+      await cluster.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt });
+    await cluster.database.query(
       `UPDATE inbox SET received_at = now() - interval '1 minute' WHERE expires_at IS NOT NULL`,
     );
     // One that has only just come is no reason to worry.
-    await stage.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt: inMinutes(1) });
+    await cluster.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt: inMinutes(1) });
     await metricsOnce((metric) => metric('messages_expiring_soon') === 2);
-    await stage.database.query('DELETE FROM inbox WHERE expires_at IS NOT NULL');
+    await cluster.database.query('DELETE FROM inbox WHERE expires_at IS NOT NULL');
   });
 
   it('B9 finds what is in processing for too long: the oldest that waits, and taken over when its lease is out', async () => {
-    const [id] = await stage.post({ type: 'stuck/a', key: 'stuck' });
+    const [id] = await cluster.post({ type: 'stuck/a', key: 'stuck' });
     const lease = (ends: string) =>
-      stage.database.query(
+      cluster.database.query(
         `UPDATE lane SET leased_until = now() + $1::interval, token = gen_random_uuid(), replica = 'gone'
          WHERE queue = 'inbox' AND lane = (SELECT lane FROM inbox WHERE key = 'stuck')`,
         [ends],
       );
     await lease('1 hour');
-    await stage.database.query(
+    await cluster.database.query(
       `UPDATE inbox SET status = 'processing', attempt = 1, received_at = now() - interval '1 hour' WHERE key = 'stuck'`,
     );
     await metricsOnce(
       (metric) => metric('backlog_oldest_age_seconds{stage="inbox",status="ready"}') >= 3_600,
     );
-    const why = (await stage.call('GET', `/v1/messages/${id}/why`)).body;
+    const why = (await cluster.call('GET', `/v1/messages/${id}/why`)).body;
     expect(JSON.stringify(why.waitsFor)).toContain('gone');
 
-    const worker = await stage.start({ ROLES: 'inbox' });
+    const worker = await cluster.start({ ROLES: 'inbox' });
     await lease('-1 second');
-    await until(async () => (await stage.call('GET', `/v1/messages/${id}`)).body.status === 'finished');
+    await until(async () => (await cluster.call('GET', `/v1/messages/${id}`)).body.status === 'finished');
     expect((await metricsOf(worker))('taken_over_total{stage="inbox"}')).toBe(1);
-    await stage.stop(worker);
+    await cluster.stop(worker);
   });
 
   it('shows a row that lies where it never should', async () => {
     const before = await metricsOnce(() => true);
     expect(before('astray{stage="inbox",mark="marked"}')).toBe(0);
     // Only the first of a lane is looked at.
-    await stage.database.query('DELETE FROM inbox WHERE lane = 7 AND settled_at IS NULL');
-    await stage.database.query(
+    await cluster.database.query('DELETE FROM inbox WHERE lane = 7 AND settled_at IS NULL');
+    await cluster.database.query(
       `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits, attempt)
        VALUES ('stray-1', 's', 't', 'stray-1', 7, '1', 'processing', NULL, 1),
               ('stray-2', 's', 't', 'stray-2', 7, '1', 'held', 'held', 1)`,
@@ -181,19 +181,19 @@ describe('what waits in the database', () => {
         metric('astray{stage="inbox",mark="marked"}') === 1 &&
         metric('astray{stage="inbox",mark="held"}') === 1,
     );
-    await stage.database.query(`DELETE FROM inbox WHERE source = 's'`);
+    await cluster.database.query(`DELETE FROM inbox WHERE source = 's'`);
   });
 
   it('is shown by replicas with the role upkeep, and by no other', async () => {
-    const other = await stage.start({ ROLES: 'api' });
+    const other = await cluster.start({ ROLES: 'api' });
     const { text } = await other.call('GET', '/metrics');
     expect(text).not.toMatch(/^sluice_(backlog|messages_expiring_soon|holds)/m);
-    await stage.stop(other);
+    await cluster.stop(other);
   });
 
   it('is not shown any more when it could not be looked at for a while', async () => {
-    const proxy = await startTcpProxy(stage.database.url);
-    const replica = await startApp({ ...stage.database, url: proxy.url }, { ...INTERVAL, ROLES: 'upkeep' });
+    const proxy = await startTcpProxy(cluster.database.url);
+    const replica = await startApp({ ...cluster.database, url: proxy.url }, { ...INTERVAL, ROLES: 'upkeep' });
     const shown = async () => (await replica.call('GET', '/metrics')).text.includes('sluice_backlog{');
     await until(shown);
     await proxy.close();
@@ -203,10 +203,10 @@ describe('what waits in the database', () => {
 });
 
 describe('looking at it', () => {
-  let big: Stage;
+  let big: TestCluster;
 
   beforeAll(async () => {
-    big = await Stage.open({ ROLES: 'api' });
+    big = await TestCluster.open({ ROLES: 'api' });
   });
   afterAll(() => big.close());
 
@@ -259,8 +259,8 @@ describe('looking at it', () => {
 async function metricsOnce(wanted: (metric: (name: string) => number) => boolean) {
   let last = '';
   const look = async () => {
-    last = await metricsText(stage.replica);
-    const metric = await metricsOf(stage.replica);
+    last = await metricsText(cluster.replica);
+    const metric = await metricsOf(cluster.replica);
     return wanted(metric) ? metric : undefined;
   };
   return until(look).catch((error) => {
@@ -278,7 +278,7 @@ async function observed(replica: TestApp) {
 }
 
 /** How often each table was read from end to end, and how many entries were read of each index, so far. */
-async function reads(of: Stage): Promise<Record<string, { scans: number; entries: number }>> {
+async function reads(of: TestCluster): Promise<Record<string, { scans: number; entries: number }>> {
   await of.database.query('SELECT pg_stat_force_next_flush()').catch(() => undefined);
   const rows = await of.database.query<{ name: string; scans: string; entries: string }>(
     `SELECT relname AS name, seq_scan AS scans, 0 AS entries FROM pg_stat_user_tables

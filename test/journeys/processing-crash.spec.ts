@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { CrashKind } from '../support/crashing-read-model.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import type { Way } from '../support/deadly.ts';
 import { startReplicaProcess } from '../support/replicas.ts';
 import { until } from '../support/until.ts';
 
@@ -20,8 +20,8 @@ function startReplica() {
       ...{ ROLES: 'inbox', INBOX_POLL: '20ms', INBOX_RETRY_SCHEDULE: '1ms', WATCHDOG_TIMEOUT: '1s' },
       SECRETS_KEYS: `k1=${'A'.repeat(43)}=`,
     },
-    beyond: { inboxLease: LEASE_MS },
-    readModel: 'deadly',
+    overrides: { inboxLease: LEASE_MS },
+    readModel: 'crashing-read-model',
   });
 }
 
@@ -41,7 +41,7 @@ async function superviseUntil(done: () => Promise<boolean>): Promise<(number | s
 }
 
 describe('a message that ends the process it is applied in', () => {
-  it.each<[Way, number | string]>([
+  it.each<[CrashKind, number | string]>([
     ['exit', 7],
     ['kill', 'SIGKILL'],
     ['loop', 'SIGKILL'],
@@ -51,7 +51,7 @@ describe('a message that ends the process it is applied in', () => {
       // Around it, in its lane and in others, all in one claim.
       await database.query(
         `INSERT INTO inbox (id, source, type, key, lane, payload)
-       SELECT $1 || '-' || n, 's', 'deadly', $1 || '-' || n, n % 3,
+       SELECT $1 || '-' || n, 's', 'crashing', $1 || '-' || n, n % 3,
               CASE WHEN n = 4 THEN json_build_object('way', $1::text) ELSE '{}' END
        FROM generate_series(1, 9) AS n`,
         [way],

@@ -99,7 +99,7 @@ describe('with nobody looking for work', () => {
     const receiver = await startReceiver();
     try {
       let answerFirst: () => void = () => undefined;
-      receiver.answering = (received, response, count) => {
+      receiver.respond = (received, response, count) => {
         if (count > 1) ok(received, response, count);
         else answerFirst = () => ok(received, response, count);
       };

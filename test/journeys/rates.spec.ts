@@ -2,17 +2,17 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { metricsOf } from '../support/metrics.ts';
 import { ok, type Receiver } from '../support/receiver.ts';
-import { Stage } from '../support/stage.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
-let stage: Stage;
+let cluster: TestCluster;
 
 beforeAll(async () => {
   // A quarter of them for one listener: half of its lanes on each replica.
-  stage = await Stage.open({ OUTBOX_LANES: '32' }, 2);
+  cluster = await TestCluster.open({ OUTBOX_LANES: '32' }, 2);
 });
-afterEach(() => stage.clear());
-afterAll(() => stage.close());
+afterEach(() => cluster.clear());
+afterAll(() => cluster.close());
 
 /** The most that arrived within any window of that length. */
 function maxWithin(times: readonly number[], windowMs: number): number {
@@ -33,10 +33,10 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
 
   /** Sends them all; answers with the share of the rate that was used. */
   async function shareUsed(listener: string): Promise<number> {
-    const receiver = await stage.listen(listener, { rateLimit: { perSecond, burst } });
+    const receiver = await cluster.listen(listener, { rateLimit: { perSecond, burst } });
     const delay = monitorEventLoopDelay({ resolution: 5 });
     delay.enable();
-    await stage.post(...messages(`${listener}/x`, total, (n) => `k-${n}`));
+    await cluster.post(...messages(`${listener}/x`, total, (n) => `k-${n}`));
     await until(() => receiver.received.length === total);
     const times = arrivals(receiver);
     // Replicas and receiver are one process here: what came while it stood still is counted at one moment.
@@ -49,7 +49,7 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
     // At the end only a few lanes have something left, and a lane is one call at a time.
     const [first, last] = [burst, Math.floor(total * 0.8)];
     const seconds = (times[last]! - times[first]!) / 1_000;
-    for (const replica of stage.replicas) {
+    for (const replica of cluster.replicas) {
       const sent = (await metricsOf(replica))(
         `deliveries_attempted_total{listener="${listener}",outcome="delivered"}`,
       );
@@ -68,8 +68,8 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
 
   it('of a key, too: one after the other at its pace, while other keys are not kept waiting', async () => {
     const rateLimit = { perKey: { perSecond: 4 } };
-    const receiver = await stage.listen('chats', { rateLimit });
-    await stage.post(
+    const receiver = await cluster.listen('chats', { rateLimit });
+    await cluster.post(
       ...messages('chats/x', 5, () => 'busy'),
       ...messages('chats/x', 20, (n) => `quiet-${n}`),
     );
@@ -85,11 +85,11 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
   });
 
   it('a limit per key holds without order, too', async () => {
-    const receiver = await stage.listen('unordered', {
+    const receiver = await cluster.listen('unordered', {
       ordered: false,
       rateLimit: { perKey: { perSecond: 5 } },
     });
-    await stage.post(...messages('unordered/x', 3, () => 'same'));
+    await cluster.post(...messages('unordered/x', 3, () => 'same'));
     await until(() => receiver.received.length === 3);
     const times = arrivals(receiver);
     expect(times[1]! - times[0]!).toBeGreaterThanOrEqual(199);
@@ -97,27 +97,27 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
   });
 
   it('another limit counts at once, also for those who wait already', async () => {
-    const receiver = await stage.listen('changing', { rateLimit: { perSecond: 0.1, burst: 1 } });
-    await stage.post(...messages('changing/x', 30, (n) => `k-${n}`));
+    const receiver = await cluster.listen('changing', { rateLimit: { perSecond: 0.1, burst: 1 } });
+    await cluster.post(...messages('changing/x', 30, (n) => `k-${n}`));
     await until(() => receiver.received.length === 1);
-    await stage.put('changing', { url: receiver.url, rateLimit: { perSecond: 500, burst: 1 } });
+    await cluster.put('changing', { url: receiver.url, rateLimit: { perSecond: 500, burst: 1 } });
     await until(() => receiver.received.length === 30, 5_000);
   });
 
   it('whoever is paused while waiting for a turn does not wait for it, and loses nothing', async () => {
-    const receiver = await stage.listen('resting', { rateLimit: { perSecond: 0.1, burst: 1 } });
-    await stage.post(...messages('resting/x', 10, (n) => `k-${n}`));
+    const receiver = await cluster.listen('resting', { rateLimit: { perSecond: 0.1, burst: 1 } });
+    await cluster.post(...messages('resting/x', 10, (n) => `k-${n}`));
     await until(() => receiver.received.length === 1);
-    await stage.call('POST', '/v1/listeners/resting/pause');
+    await cluster.call('POST', '/v1/listeners/resting/pause');
     await until(async () => {
-      const { pending, processing = 0 } = await stage.counts('resting');
+      const { pending, processing = 0 } = await cluster.counts('resting');
       return pending === 9 && processing === 0;
     });
-    await stage.put('resting', { url: receiver.url });
-    receiver.answering = ok;
-    await stage.call('POST', '/v1/listeners/resting/resume');
+    await cluster.put('resting', { url: receiver.url });
+    receiver.respond = ok;
+    await cluster.call('POST', '/v1/listeners/resting/resume');
     await until(() => receiver.received.length === 10);
-    const attempts = await stage.database.query('SELECT DISTINCT attempt FROM outbox WHERE attempt > 1');
+    const attempts = await cluster.database.query('SELECT DISTINCT attempt FROM outbox WHERE attempt > 1');
     expect(attempts).toEqual([]);
   });
 });

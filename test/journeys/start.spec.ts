@@ -17,7 +17,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { isPostgresOn, processIdentity } from '../../src/database/embedded/process-table.ts';
 import { type BuiltService, build, ROOT, type RunOptions, run } from '../support/built-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { notTried } from '../support/not-tried.ts';
+import { reportSkipped } from '../support/report-skipped.ts';
 import { until } from '../support/until.ts';
 
 const NOBODY = 65_534;
@@ -113,7 +113,10 @@ describe('a start that cannot be', () => {
     const locked = join(room, 'locked');
     mkdirSync(locked, { mode: 0o555 });
     if (isRoot && !canReachUs(NOBODY))
-      return notTried('names the folder that cannot be written', 'others than root cannot read this clone');
+      return reportSkipped(
+        'names the folder that cannot be written',
+        'others than root cannot read this clone',
+      );
 
     const line = await refusal({ DATA_DIRECTORY: join(locked, 'data') }, isRoot ? { uid: NOBODY } : {});
     expect(line).toMatch(

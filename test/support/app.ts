@@ -36,24 +36,24 @@ export interface CallOptions {
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
+  // biome-ignore lint/suspicious/noExplicitAny: tests read arbitrary bodies
   readonly body: any;
   readonly text: string;
 }
 
 /**
- * A replica on a free loopback port, as the real thing starts it, with keys of every scope. With read models of the
- * test's own in place of the service's, their tables are made first. `beyond`: settings that no environment may have, such
- * as a lease that a test can wait for.
+ * A replica on a free loopback port, started as in production, with an API key of every scope. `readModels` replace those
+ * of the service; their tables are created first. `overrides`: settings that the environment does not allow, such as a lease
+ * that a test can wait for.
  */
 export async function startApp(
   database: TestDatabase,
   environment: Record<string, string> = {},
   readModels?: readonly ReadModel[],
-  beyond: Partial<Settings> = {},
+  overrides: Partial<Settings> = {},
 ): Promise<TestApp> {
   const allowed = loadSettings({ API_KEYS: KEYS, HOST: '127.0.0.1', PORT: '0', ...environment });
-  const settings = { ...allowed, ...beyond };
+  const settings = { ...allowed, ...overrides };
   const lines: string[] = [];
   const log = createLog(
     { ...settings, logLevel: environment.LOG_LEVEL ? settings.logLevel : 'warn' },

@@ -5,24 +5,24 @@ import { createInterface } from 'node:readline';
 
 export const ROOT = resolve(import.meta.dirname, '../..');
 
-/** The service as it ships: a process of its own, from the build. */
+/** The built service in its own process. */
 export interface BuiltService {
   readonly child: ChildProcess;
   /** Everything on stderr so far. */
   errors(): string;
   /** Everything on stdout so far. */
   output(): string;
-  /** The first line of stdout, past or to come, that matches; fails when the process ends without. */
+  /** The first matching line of stdout, past or future; fails when the process ends without one. */
   line(pattern: RegExp): Promise<RegExpExecArray>;
-  /** Where it serves. */
+  /** The URL it listens on. */
   url(): Promise<string>;
   /** Its exit code, or the signal that ended it. */
   exit(): Promise<number | string>;
-  /** Kills it if it still runs; started by npm, everything that npm started. */
+  /** Kills it if it still runs; with `npm`, the whole process group. */
   kill(): void;
 }
 
-/** Compiles what changed; nothing when `npm test` has just done so. */
+/** Builds the service if the sources have changed since the last build. */
 export function build(): void {
   const built = spawnSync(
     process.execPath,
@@ -38,13 +38,13 @@ export function build(): void {
 export interface RunOptions {
   readonly uid?: number;
   readonly program?: string;
-  /** By `npm start`, as the leader of a process group of its own. */
+  /** Starts it by `npm start`, as the leader of a process group. */
   readonly npm?: boolean;
-  /** Of Node. */
+  /** Command line flags of Node. */
   readonly flags?: readonly string[];
 }
 
-/** Starts it with these settings and no others; the port is a free one unless given. */
+/** Starts it with these settings only, on a free port unless one is given. */
 export function run(settings: Record<string, string>, options: RunOptions = {}): BuiltService {
   const { uid, program = 'dist/src/main.js', npm = false, flags = [] } = options;
   const [command, args] = npm ? ['npm', ['start']] : [process.execPath, [...flags, program]];
@@ -72,16 +72,18 @@ export function run(settings: Record<string, string>, options: RunOptions = {}):
     errors: () => errors,
     output: () => lines.join('\n'),
     line: (pattern) =>
-      new Promise((found, lost) => {
-        const look = (line: string) => {
+      new Promise((resolve, reject) => {
+        const check = (line: string) => {
           const match = pattern.exec(line);
           if (!match) return;
-          listeners.delete(look);
-          found(match);
+          listeners.delete(check);
+          resolve(match);
         };
-        listeners.add(look);
-        lines.forEach(look);
-        void ended.then(() => lost(new Error(`it ended without ${pattern}:\n${errors}${lines.join('\n')}`)));
+        listeners.add(check);
+        lines.forEach(check);
+        void ended.then(() =>
+          reject(new Error(`the service ended without ${pattern}:\n${errors}${lines.join('\n')}`)),
+        );
       }),
     url: async () => (await service.line(/Sluice is serving\s+(http\S+)/))[1]!,
     exit: async () => {
@@ -93,7 +95,7 @@ export function run(settings: Record<string, string>, options: RunOptions = {}):
       try {
         process.kill(-child.pid!, 'SIGKILL');
       } catch {
-        // None of the group is left.
+        // The process group has ended already.
       }
     },
   };

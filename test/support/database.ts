@@ -3,7 +3,7 @@ import pg from 'pg';
 
 export interface TestDatabase {
   readonly url: string;
-  /** Looks at the tables beside the service. */
+  /** Runs a statement on a connection of its own, outside of the service. */
   query<Row = Record<string, unknown>>(sql: string, parameters?: unknown[]): Promise<Row[]>;
   drop(): Promise<void>;
 }

@@ -8,10 +8,10 @@ import { startEmbeddedPostgres } from '../../src/database/embedded/embedded-post
 import { migrate } from '../../src/database/migrate.ts';
 import { SCHEMA } from '../../src/schema.ts';
 
-/** One server per run; the migrated template that every test file clones. */
+/** Starts one server per run and creates the migrated template that every test file clones. */
 export default async function globalSetup(): Promise<void> {
   const given = process.env.TEST_DATABASE_URL;
-  const server = given ? undefined : await startThrowAway();
+  const server = given ? undefined : await startTemporaryServer();
   const serverUrl = given ?? server!.url;
   const template = `sluice_template_${process.pid}`;
   await onServer(serverUrl, `CREATE DATABASE ${template} ENCODING 'UTF8' TEMPLATE template0`);
@@ -26,8 +26,8 @@ export default async function globalSetup(): Promise<void> {
   });
 }
 
-/** fsync off: nothing here outlives the run, and nothing here tests a power cut. */
-function startThrowAway() {
+/** fsync is off: no data outlives the run, and no test is about a power cut. */
+function startTemporaryServer() {
   return startEmbeddedPostgres({
     dataDirectory: mkdtempSync(join(tmpdir(), 'sluice-test-')),
     settings: { fsync: 'off', full_page_writes: 'off', max_connections: '300', shared_buffers: '256MB' },

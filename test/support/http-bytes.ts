@@ -8,7 +8,7 @@ export interface HttpBytes {
   readonly body: Buffer;
 }
 
-/** A response as it is on the wire: `fetch` would ask for a compressed one by itself, and decompress it. */
+/** A response as sent: `fetch` would request compression on its own and decompress the body. */
 export async function httpBytes(
   url: string,
   headers: Record<string, string> = {},

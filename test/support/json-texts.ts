@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** JSON as text, in all the ways it can be written: spaces, escapes, forms of a number. Each is exact. */
+/** JSON texts in all notations: whitespace, escapes, number formats. Each has an exact value. */
 export const jsonText: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },
@@ -16,20 +16,24 @@ export const jsonText: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie)
   ),
 })).value;
 
-/** Well-formed or not: a text with one to three scars. */
-export function scarred(text: fc.Arbitrary<string>): fc.Arbitrary<Buffer> {
-  const scar = fc.record({ at: fc.nat(), cut: fc.nat({ max: 3 }), put: fc.constantFrom(...SCARS) });
+/** A text with one to three random corruptions; it may still be well-formed. */
+export function corrupted(text: fc.Arbitrary<string>): fc.Arbitrary<Buffer> {
+  const corruption = fc.record({
+    at: fc.nat(),
+    cut: fc.nat({ max: 3 }),
+    put: fc.constantFrom(...CORRUPTIONS),
+  });
   return fc
-    .tuple(text, fc.array(scar, { minLength: 1, maxLength: 3 }))
-    .map(([whole, scars]) => scars.reduce(wound, Buffer.from(whole)));
+    .tuple(text, fc.array(corruption, { minLength: 1, maxLength: 3 }))
+    .map(([whole, corruptions]) => corruptions.reduce(corrupt, Buffer.from(whole)));
 }
 
-function wound(bytes: Buffer, { at, cut, put }: { at: number; cut: number; put: Buffer }): Buffer {
+function corrupt(bytes: Buffer, { at, cut, put }: { at: number; cut: number; put: Buffer }): Buffer {
   const from = at % (bytes.length + 1);
   return Buffer.concat([bytes.subarray(0, from), put, bytes.subarray(from + cut)]);
 }
 
-const SCARS: readonly Buffer[] = [
+const CORRUPTIONS: readonly Buffer[] = [
   ...['', '"', '\\', '{', '}', '[', ']', ',', ':', '\n', '\u0000', '\u001f', '\u007f', '\ufeff', '\u2028'],
   ...['\\u0000', '\\ud83d', '\\ude00', '\\u00', '\\x', '"a":1,"a":2', '"__proto__":{}', 'constructor', '/*'],
   ...['1e999', '1e-999', '0e99999999999', '9007199254740993', '00', '-', '1.', 'NaN', 'Infinity', "'", 'é😀'],

@@ -16,7 +16,7 @@ export interface TestRow extends LaneRow {
 
 type Statements = Record<'lease' | 'leaseHinted' | 'takeOver' | 'giveBack' | 'claim' | 'clear', string>;
 
-/** A replica's own way to the inbox's lanes, with its own connections. */
+/** The inbox's lane queue of one replica, with its own connections. */
 export interface TestReplica {
   readonly database: Database;
   readonly queue: LaneQueue<TestRow>;
@@ -36,12 +36,12 @@ export function startReplica(on: TestDatabase): TestReplica {
   return { database, queue: newQueue(), newQueue, close: () => database.close() };
 }
 
-/** The statements of a queue, to be looked at or taken apart. */
+/** The statements of a queue, to be read or changed by a test. */
 export function statementsOf<Row extends LaneRow>(queue: LaneQueue<Row>): Statements {
   return (queue as unknown as { sql: Statements }).sql;
 }
 
-/** Changes a statement of one queue: a guard taken out, a pause put in. Fails when the text is not there. */
+/** Changes a statement of one queue: removes a guard or adds a pause. Fails if the text is not found. */
 export function alter(
   { queue }: TestReplica,
   statement: keyof Statements,
@@ -54,7 +54,7 @@ export function alter(
   sql[statement] = changed;
 }
 
-/** What must not be done: lease and claim as one statement, with one snapshot. Made of the queue's own statements. */
+/** What the queue must not do: lease and claim in one statement, with one snapshot. Built from the queue's own statements. */
 export function inOneSnapshot<Row extends LaneRow>(queue: LaneQueue<Row>): void {
   const leaseIn = async (
     tx: Transaction,
@@ -96,20 +96,20 @@ function oneStatement(lease: string, claim: string): string {
   return `WITH leased AS (${lease}), mine AS MATERIALIZED (SELECT lane FROM leased)${claiming}`;
 }
 
-/** A door in a statement: whoever comes to it waits until it is opened. */
-export interface Door {
-  /** As a FROM item: passing it means to have been let through. */
+/** A point in a statement at which its execution waits until the test opens the gate: an advisory lock. */
+export interface StatementGate {
+  /** A FROM item that waits for the gate. */
   readonly sql: string;
-  /** Resolves when somebody stands before it. */
+  /** Resolves when a statement waits at the gate. */
   reached(): Promise<void>;
   open(): Promise<void>;
 }
 
-let doors = 0;
+let gates = 0;
 
-export async function closedDoor(on: TestDatabase): Promise<Door> {
-  doors += 1;
-  const number = doors;
+export async function closedGate(on: TestDatabase): Promise<StatementGate> {
+  gates += 1;
+  const number = gates;
   const client = new pg.Client({ connectionString: on.url });
   await client.connect();
   await client.query('SELECT pg_advisory_lock($1)', [number]);

@@ -1,4 +1,4 @@
-/** A value as EXECUTE takes it; for the plain values of tests. */
+/** A value as a literal of EXECUTE; sufficient for the simple values of tests. */
 export function literal(value: unknown): string {
   if (value === null) return 'NULL';
   return Array.isArray(value) ? `'{${value.map(element).join(',')}}'` : `'${value}'`;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-const LOOK_EVERY_MS = 200;
+const POLL_EVERY_MS = 200;
 
 interface Backend {
   readonly url: string;
@@ -9,14 +9,14 @@ interface Backend {
 }
 
 /**
- * In front of replicas, as the Service of a cluster: a new connection goes to one whose /readyz says 200, by turns, and
- * stays with it until one of the two hangs up. Whoever keeps a connection alive asks a replica that is about to stop.
+ * Like the Service of a Kubernetes cluster: new connections go in turn to the replicas whose /readyz returns 200, and stay
+ * with that replica until one side closes. So a client with a keep-alive connection still reaches a replica that is about to stop.
  */
 export interface LoadBalancer {
   readonly url: string;
-  /** Resolves when connections go to it. */
+  /** Resolves when new connections can go to it. */
   add(url: string): Promise<void>;
-  /** Resolves when no new ones do. */
+  /** Resolves when no new connections go to it. */
   removed(url: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -34,21 +34,21 @@ export async function startLoadBalancer(): Promise<LoadBalancer> {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const looking = setInterval(() => {
-    for (const backend of backends.values()) void look(backend);
-  }, LOOK_EVERY_MS);
-  const settled = async (url: string, ready: boolean) => {
+  const polling = setInterval(() => {
+    for (const backend of backends.values()) void poll(backend);
+  }, POLL_EVERY_MS);
+  const untilReady = async (url: string, ready: boolean) => {
     while (backends.get(url)!.ready !== ready) await new Promise((resolve) => setTimeout(resolve, 5));
   };
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     add: (url) => {
       backends.set(url, { url, ready: false });
-      return settled(url, true);
+      return untilReady(url, true);
     },
-    removed: (url) => settled(url, false),
+    removed: (url) => untilReady(url, false),
     async close() {
-      clearInterval(looking);
+      clearInterval(polling);
       for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, 'close');
@@ -72,8 +72,8 @@ function join(client: Socket, { url }: Backend, sockets: Set<Socket>): void {
   }
 }
 
-async function look(backend: Backend): Promise<void> {
-  const answer = await fetch(`${backend.url}/readyz`).catch(() => undefined);
-  await answer?.text();
-  backend.ready = answer?.status === 200;
+async function poll(backend: Backend): Promise<void> {
+  const response = await fetch(`${backend.url}/readyz`).catch(() => undefined);
+  await response?.text();
+  backend.ready = response?.status === 200;
 }

@@ -15,7 +15,7 @@ export interface Manifest {
   readonly data?: Record<string, string>;
 }
 
-/** Where the types of each kind are. */
+/** The module with the types of each kind. */
 const MODULES: Record<string, string> = {
   ConfigMap: 'kubernetes-models/v1/ConfigMap',
   Deployment: 'kubernetes-models/apps/v1/Deployment',
@@ -42,8 +42,8 @@ export function parseManifests(text: string): Manifest[] {
   });
 }
 
-/** What the API server would refuse, or silently drop: by the compiler, which knows no field that the types do not. */
-export async function faultsOf(manifests: readonly Manifest[]): Promise<string[]> {
+/** What the API server would reject or silently drop, found by the TypeScript compiler: an unknown field is a type error. */
+export async function manifestErrors(manifests: readonly Manifest[]): Promise<string[]> {
   const unknown = manifests
     .filter(({ kind }) => !(kind in MODULES))
     .map(({ kind }) => `unknown kind ${kind}`);
@@ -51,7 +51,7 @@ export async function faultsOf(manifests: readonly Manifest[]): Promise<string[]
   return [...compile(manifests), ...(await validate(manifests))];
 }
 
-/** The types of Kubernetes are many: read once for all that is checked. */
+/** The Kubernetes types are large: parsed once for all manifests. */
 const parsed = new Map<string, ts.SourceFile | undefined>();
 
 function compile(manifests: readonly Manifest[]): string[] {
@@ -85,17 +85,17 @@ function compile(manifests: readonly Manifest[]): string[] {
     .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '));
 }
 
-/** And by the schema, for what types cannot say. */
+/** Errors found by the schema, which types cannot express. */
 async function validate(manifests: readonly Manifest[]): Promise<string[]> {
-  const faults: string[] = [];
+  const errors: string[] = [];
   for (const manifest of manifests) {
     const module = await import(MODULES[manifest.kind]!);
     const Model = module[manifest.kind] ?? module.default[manifest.kind];
     try {
       new Model(manifest).validate();
     } catch (error) {
-      faults.push(`${manifest.kind} ${manifest.metadata.name}: ${(error as Error).message}`);
+      errors.push(`${manifest.kind} ${manifest.metadata.name}: ${(error as Error).message}`);
     }
   }
-  return faults;
+  return errors;
 }

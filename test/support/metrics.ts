@@ -1,7 +1,7 @@
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { TestApp } from './app.ts';
 
-/** What `/metrics` will show; that can be a second behind. */
+/** The metrics from the registry: `/metrics` itself can be a second behind. */
 export function metricsText(replica: TestApp): Promise<string> {
   return replica.app.nest.get(Metrics).registry.metrics();
 }
@@ -17,8 +17,8 @@ export async function metricsOf(replica: TestApp): Promise<(name: string) => num
   return (name) => samples.get(name) ?? 0;
 }
 
-/** How much each named metric grew while something was done. */
-export async function growthOf(
+/** By how much each named metric increased during `work`. */
+export async function metricIncreases(
   replica: TestApp,
   names: readonly string[],
   work: () => Promise<unknown>,

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from './until.ts';
 
-/** It refuses to run as root. */
+/** The user to run as: PgBouncer refuses to run as root. */
 const NOBODY = 65_534;
 
-/** It is a package of the system, and not everywhere. */
+/** PgBouncer is a system package that may not be installed. */
 export function hasPgBouncer(): boolean {
   const there = spawnSync('pgbouncer', ['--version']).status === 0;
   if (!there)
@@ -23,7 +23,7 @@ export interface PgBouncer {
   stop(): Promise<void>;
 }
 
-/** A pooler in transaction mode, with fewer connections to the server than its clients have to it. */
+/** A pooler in transaction mode that opens fewer connections to the server than clients open to it. */
 export async function startPgBouncer(databaseUrl: string, connections: number): Promise<PgBouncer> {
   const { hostname, port, username, password } = new URL(databaseUrl);
   const folder = mkdtempSync(join(tmpdir(), 'sluice-pgbouncer-'));
@@ -44,7 +44,7 @@ export async function startPgBouncer(databaseUrl: string, connections: number): 
     ...(isRoot ? { uid: NOBODY, gid: NOBODY } : {}),
   });
   const ended = once(child, 'close');
-  await until(() => answers(listenPort));
+  await until(() => accepts(listenPort));
   const url = new URL(databaseUrl);
   url.hostname = '127.0.0.1';
   url.port = String(listenPort);
@@ -67,7 +67,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-function answers(port: number): Promise<boolean> {
+function accepts(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => {
       socket.destroy();

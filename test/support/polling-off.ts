@@ -1,4 +1,4 @@
-/** Settings under which nothing is found by looking for it: who is not woken waits for a minute. */
+/** Settings that effectively disable polling: without a wake-up, work waits for a minute. */
 export const POLLING_OFF = {
   INBOX_POLL: '1m',
   OUTBOX_POLL: '1m',

@@ -1,10 +1,10 @@
 import { parser } from '@prometheus-io/lezer-promql';
 
-/** What a query asks of one metric. */
+/** One metric selector of a query. */
 export interface Selected {
   readonly metric: string;
   readonly labels: readonly string[];
-  /** Values that a label is compared with; not those of Grafana's own variables. */
+  /** Values that a label is compared with, except Grafana's variables. */
   readonly values: readonly (readonly [label: string, value: string])[];
 }
 
@@ -14,7 +14,7 @@ export interface Query {
   readonly grouped: readonly string[];
 }
 
-/** A query as Prometheus itself would read it; throws at the first thing it would not understand. */
+/** Parses a query with Prometheus' own grammar; throws at the first syntax error. */
 export function readQuery(query: string): Query {
   // Grafana's own variables stand for durations.
   const text = query.replaceAll('$__rate_interval', '5m');

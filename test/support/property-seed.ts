@@ -1,4 +1,4 @@
 import fc from 'fast-check';
 
-/** One seed for every run, so that a red test is a change's fault; `PROPERTY_SEED=$RANDOM npm run jest` looks further. */
+/** A fixed seed, so that a failing test is caused by a change; `PROPERTY_SEED=$RANDOM npm run jest` tries other cases. */
 fc.configureGlobal({ seed: Number(process.env.PROPERTY_SEED ?? 1) });

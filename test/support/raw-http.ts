@@ -6,7 +6,7 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** Writes bytes to the service and reads until it closes: for what no decent client would send. */
+/** Writes bytes to the service and reads until it closes the connection: for requests that no HTTP client would send. */
 export function sendRaw(url: string, bytes: string | Buffer): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {

@@ -2,36 +2,36 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What a receiver got. */
+/** A request that a receiver got. */
 export interface Received {
   readonly at: number;
-  /** With its query. */
+  /** Including the query. */
   readonly path: string;
   readonly headers: IncomingMessage['headers'];
   readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
+  // biome-ignore lint/suspicious/noExplicitAny: tests read arbitrary bodies
   readonly body: any;
 }
 
-export type Answering = (received: Received, response: ServerResponse, count: number) => void;
+export type Responder = (received: Received, response: ServerResponse, count: number) => void;
 
 export interface Receiver {
   readonly url: string;
   readonly received: Received[];
-  answering: Answering;
+  respond: Responder;
   close(): Promise<void>;
 }
 
-export const ok: Answering = (_received, response) => void response.writeHead(204).end();
+export const ok: Responder = (_received, response) => void response.writeHead(204).end();
 export const status =
-  (code: number, headers: Record<string, string> = {}): Answering =>
+  (code: number, headers: Record<string, string> = {}): Responder =>
   (_received, response) =>
     void response.writeHead(code, headers).end(`answer ${code}`);
-/** Takes the request and never answers. */
-export const hang: Answering = () => undefined;
+/** Reads the request and never responds. */
+export const hang: Responder = () => undefined;
 
-/** A real HTTP server on loopback that remembers everything and answers as it is told. */
-export async function startReceiver(answering: Answering = ok): Promise<Receiver> {
+/** A real HTTP server on loopback that records every request and responds as configured. */
+export async function startReceiver(answering: Responder = ok): Promise<Receiver> {
   const received: Received[] = [];
   const server: Server = createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -40,7 +40,7 @@ export async function startReceiver(answering: Answering = ok): Promise<Receiver
       const text = Buffer.concat(chunks).toString();
       const one = { at: Date.now(), path: request.url!, headers: request.headers, text, body: parsed(text) };
       received.push(one);
-      receiver.answering(one, response, received.length);
+      receiver.respond(one, response, received.length);
     });
   });
   server.listen(0, '127.0.0.1');
@@ -49,7 +49,7 @@ export async function startReceiver(answering: Answering = ok): Promise<Receiver
   const receiver: Receiver = {
     url: `http://127.0.0.1:${port}/hook`,
     received,
-    answering,
+    respond: answering,
     async close() {
       server.closeAllConnections();
       server.close();

@@ -5,11 +5,11 @@ import { startWatchdog } from '../../src/clock/watchdog.ts';
 import { loadSettings } from '../../src/config/settings.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
 
-/** A replica without HTTP; for settings that no environment may have, and read models of a test's own. */
-const { REPLICA_DATABASE: url = '', REPLICA_SETTINGS = '{}', REPLICA_BEYOND = '{}' } = process.env;
+/** A replica without HTTP, for settings that the environment does not allow and for read models of a test. */
+const { REPLICA_DATABASE: url = '', REPLICA_SETTINGS = '{}', REPLICA_OVERRIDES = '{}' } = process.env;
 const { REPLICA_READ_MODEL } = process.env;
 const allowed = loadSettings({ LOG_LEVEL: 'warn', LOG_FORMAT: 'json', ...JSON.parse(REPLICA_SETTINGS) });
-const settings = { ...allowed, ...JSON.parse(REPLICA_BEYOND) };
+const settings = { ...allowed, ...JSON.parse(REPLICA_OVERRIDES) };
 
 const readModels = REPLICA_READ_MODEL ? [(await import(REPLICA_READ_MODEL)).readModel] : [];
 startWatchdog(settings.watchdogTimeout);

@@ -5,7 +5,7 @@ import { createDatabase, type TestDatabase } from './database.ts';
 
 type Environment = Record<string, string>;
 
-/** One database for a test file, on which each test starts replicas of its own; after it they go, all listeners and the audit log. */
+/** One database per test file, on which each test starts its own replicas. After each test the replicas, all listeners and the audit log are removed. */
 export function replicasPerTest(common: Environment) {
   let database: TestDatabase;
   const replicas: TestApp[] = [];
@@ -26,7 +26,7 @@ export function replicasPerTest(common: Environment) {
     return replica;
   }
 
-  /** Why a replica does not start. */
+  /** The message of the settings error with which a replica fails to start. */
   async function refusal(environment: Environment): Promise<string> {
     const error = await start(environment).then(
       () => undefined,
@@ -36,7 +36,7 @@ export function replicasPerTest(common: Environment) {
     return (error as Error).message;
   }
 
-  /** Drains one before the test is over. */
+  /** Stops a replica before the test is over. */
   async function stop(replica: TestApp): Promise<void> {
     replicas.splice(replicas.indexOf(replica), 1);
     await replica.close();

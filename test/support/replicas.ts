@@ -8,17 +8,17 @@ import { build } from './built-service.ts';
 
 let compiled: string | undefined;
 
-/** What is told to `replica.ts`. */
+/** Passed to `replica.ts`. */
 export interface ReplicaOptions {
   readonly databaseUrl: string;
   readonly settings?: Record<string, string>;
-  /** Settings that no environment may have. */
-  readonly beyond?: Partial<Settings>;
-  /** The name of a file beside this one that has it. */
+  /** Settings that the environment does not allow. */
+  readonly overrides?: Partial<Settings>;
+  /** The name of a file in this folder that exports it. */
   readonly readModel?: string;
 }
 
-/** A replica in a process of its own. */
+/** A replica in its own process. */
 export interface Replica {
   readonly child: ChildProcess;
   /** Its log lines, warnings and worse. */
@@ -31,14 +31,14 @@ export interface Replica {
 }
 
 export function startReplicaProcess(options: ReplicaOptions): Replica {
-  const { databaseUrl, settings = {}, beyond = {}, readModel } = options;
+  const { databaseUrl, settings = {}, overrides = {}, readModel } = options;
   compiled ??= builtAndCompiled();
   const child = spawn(process.execPath, [join(compiled, 'test/support/replica.js')], {
     env: {
       PATH: process.env.PATH,
       REPLICA_DATABASE: databaseUrl,
       REPLICA_SETTINGS: JSON.stringify(settings),
-      REPLICA_BEYOND: JSON.stringify(beyond),
+      REPLICA_OVERRIDES: JSON.stringify(overrides),
       ...(readModel ? { REPLICA_READ_MODEL: `./${readModel}.js` } : {}),
     },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -51,7 +51,7 @@ export function startReplicaProcess(options: ReplicaOptions): Replica {
       else lines.push(line);
     });
     void ended.then((how) =>
-      reject(new Error(`it ended (${how}) before it was ready:\n${lines.join('\n')}`)),
+      reject(new Error(`the replica ended (${how}) before it was ready:\n${lines.join('\n')}`)),
     );
   });
   ready.catch(() => undefined);

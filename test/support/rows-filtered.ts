@@ -9,8 +9,8 @@ interface Plan {
 }
 
 /**
- * Runs a statement as its store does, planned for its values and, as one that is kept, without them, and takes it back:
- * how many rows it looked at that were not the right ones, and how many were left for it the second time.
+ * Runs a statement as its store does, planned with its values and, as a prepared statement, with a generic plan, and rolls
+ * it back. `lookedAt`: rows that were read and removed by a filter. `left`: rows that the last execution returned or changed.
  */
 export async function rowsFiltered(
   client: pg.Client,
@@ -22,7 +22,7 @@ export async function rowsFiltered(
   await client.query(settings);
   await client.query(`PREPARE looked_at AS ${sql}`);
   await client.query('SAVEPOINT before');
-  const kept = await client.query(
+  const prepared = await client.query(
     `EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_at (${values.map(literal)})`,
   );
   await client.query('ROLLBACK TO SAVEPOINT before');
@@ -30,7 +30,7 @@ export async function rowsFiltered(
   const { rowCount } = await client.query(sql, values);
   await client.query('ROLLBACK');
   await client.query('DEALLOCATE looked_at');
-  const removed = [kept, planned].map(({ rows }) => removedIn(rows[0]['QUERY PLAN'][0].Plan));
+  const removed = [prepared, planned].map(({ rows }) => removedIn(rows[0]['QUERY PLAN'][0].Plan));
   return { lookedAt: Math.max(...removed), left: rowCount ?? 0 };
 }
 

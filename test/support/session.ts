@@ -2,13 +2,13 @@ import pg from 'pg';
 import type { TestDatabase } from './database.ts';
 import { until } from './until.ts';
 
-/** A connection of its own beside the service, to stand in its way. */
-export interface Session {
+/** A database connection outside of the service, to block its statements with locks. */
+export interface BlockingSession {
   query(sql: string): Promise<unknown>;
   close(): Promise<void>;
 }
 
-export async function openSession(database: TestDatabase): Promise<Session> {
+export async function openSession(database: TestDatabase): Promise<BlockingSession> {
   const client = new pg.Client({ connectionString: database.url, application_name: 'sluice test session' });
   client.on('error', () => undefined);
   await client.connect();

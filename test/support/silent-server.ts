@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 
-/** Accepts connections, and says nothing. */
+/** Accepts connections and never sends a byte. */
 export async function startSilentServer(): Promise<{ url: string; close(): Promise<void> }> {
   const sockets: Socket[] = [];
   const silent = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1');

@@ -10,21 +10,21 @@ import {
 } from '../../src/database/embedded/embedded-postgres.ts';
 import { until } from './until.ts';
 
-/** A PostgreSQL of one's own, in a folder of its own. */
+/** A PostgreSQL server with its own folder. */
 export interface Server {
   readonly folder: string;
   readonly settings: Record<string, string>;
   readonly postgres: EmbeddedPostgres;
 }
 
-/** Not part of a copy: they belong to the server that runs there, or are streamed. */
-const LEFT_OUT = new Set(['postmaster.pid', 'postmaster.opts', 'pg_wal', 'pg_replslot', 'pg_stat_tmp']);
+/** Not copied: these belong to the running server, or are streamed. */
+const NOT_COPIED = new Set(['postmaster.pid', 'postmaster.opts', 'pg_wal', 'pg_replslot', 'pg_stat_tmp']);
 
 export async function startServer(settings: Record<string, string>): Promise<Server> {
   return startIn(await mkdtemp(join(tmpdir(), 'sluice-server-')), settings);
 }
 
-/** After it was stopped. */
+/** Restarts a stopped server. */
 export function startAgain({ folder, settings }: Server): Promise<Server> {
   return startIn(folder, settings);
 }
@@ -54,7 +54,7 @@ export async function startStandby(primary: Server, name: string): Promise<Serve
   return startIn(folder, primary.settings);
 }
 
-/** From now on a COMMIT waits for the standby of that name. */
+/** Makes every COMMIT wait for the standby of that name, and waits until it streams. */
 export async function awaitStandby(primary: Server, name: string): Promise<void> {
   await withClient(primary.postgres.url, async (client) => {
     await client.query(`ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (${name})'`);
@@ -69,7 +69,7 @@ export async function awaitStandby(primary: Server, name: string): Promise<void>
   });
 }
 
-/** Resolves when it takes writes. */
+/** Resolves when the standby accepts writes. */
 export async function promote(standby: Server): Promise<void> {
   await withClient(standby.postgres.url, async (client) => {
     const { rows } = await client.query('SELECT pg_promote(true, 60) AS promoted');
@@ -77,7 +77,7 @@ export async function promote(standby: Server): Promise<void> {
   });
 }
 
-/** As when its machine is gone: nothing more is written, nobody is told anything. */
+/** Kills every process of the server, as if its machine were lost: nothing is flushed, no client is notified. */
 export async function crash({ postgres, folder }: Server): Promise<void> {
   const { pid } = postgres;
   const lines = (await readFile(join(folder, 'postgres', 'postmaster.pid'), 'utf8')).split('\n');
@@ -86,26 +86,26 @@ export async function crash({ postgres, folder }: Server): Promise<void> {
     try {
       process.kill(one, 'SIGKILL');
     } catch {
-      // It has ended by itself.
+      // The process has exited already.
     }
   }
   await postgres.exited;
-  // What a killed server leaves in the kernel; there are only so many.
+  // A killed server leaves its shared memory segment in the kernel, whose number is limited.
   const segment = lines[6]?.trim().split(/\s+/)[1];
   if (segment) await promisify(execFile)('ipcrm', ['-m', segment]).catch(() => undefined);
 }
 
-/** Stops it, and nothing is left of it. */
+/** Stops the server and removes its files. */
 export async function remove({ postgres, folder }: Server): Promise<void> {
   await postgres.stop();
   await rm(folder, { recursive: true, force: true });
 }
 
-/** Files come and go while they are copied: what is missing or torn is in the log. */
+/** Files change while they are copied: what is missing or torn is in the WAL. */
 async function copy(from: string, to: string): Promise<void> {
   await mkdir(to, { mode: 0o700 });
   for (const entry of await readdir(from, { withFileTypes: true })) {
-    if (LEFT_OUT.has(entry.name)) continue;
+    if (NOT_COPIED.has(entry.name)) continue;
     const [source, target] = [join(from, entry.name), join(to, entry.name)];
     await (entry.isDirectory() ? copy(source, target) : copyFile(source, target)).catch((error) => {
       if (error.code !== 'ENOENT') throw error;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A wire to PostgreSQL that a test can listen to, hold and cut. */
+/** A TCP proxy to PostgreSQL with which a test can read, delay and cut the traffic. */
 export interface TcpProxy {
   /** The database's URL, through the proxy. */
   readonly url: string;
@@ -9,22 +9,22 @@ export interface TcpProxy {
   readonly statements: readonly string[];
   /** Syncs that clients have sent so far. */
   readonly syncs: number;
-  /** Times the wire turned around: a client spoke after it had been answered. */
+  /** Round trips: how many times a client sent something after it had received a response. */
   readonly roundTrips: number;
   /** Resolves when clients have sent `count` statements in all. */
   sent(count: number): Promise<void>;
-  /** Keeps the server's answers back until `letAnswers`. */
-  holdAnswers(): void;
-  letAnswers(): void;
-  /** Nothing more gets through on the connections there are, and nobody is told; new ones work. */
+  /** Delays the server's responses until `releaseResponses`. */
+  holdResponses(): void;
+  releaseResponses(): void;
+  /** Drops all further traffic of the existing connections without closing them; new ones work. */
   blackHole(): void;
-  /** The next connection that sends this statement is black-holed then; resolves when it is. */
+  /** Black-holes the next connection that sends this statement; resolves when that has happened. */
   blackHoleAt(statement: string): Promise<void>;
-  /** What was black-holed breaks at last. */
-  breakHoles(): void;
-  /** Breaks the next connection that sends COMMIT: before the server gets it, or before its answer comes back. */
+  /** Closes the black-holed connections. */
+  closeBlackHoles(): void;
+  /** Cuts the next connection that sends COMMIT: before the server receives it, or before its response is forwarded. */
   cutAtCommit(when: 'before' | 'after' | undefined): void;
-  /** New connections lead to the server of that URL; those there are stay where they are. */
+  /** New connections go to the server of that URL; existing ones are not affected. */
   switchTo(databaseUrl: string): void;
   close(): Promise<void>;
 }
@@ -33,7 +33,7 @@ const PARSE = 0x50;
 const QUERY = 0x51;
 const SYNC = 0x53;
 
-/** `remember`: whether statements are kept; whoever runs for long does without. */
+/** `remember`: whether statements are recorded; off in long runs. */
 export async function startTcpProxy(databaseUrl: string, { remember = true } = {}): Promise<TcpProxy> {
   let target = new URL(databaseUrl);
   const sockets = new Set<Socket>();
@@ -43,11 +43,11 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
   let syncs = 0;
   let holding = false;
   let held: (() => void)[] = [];
-  let swallowed = new Set<Socket>();
+  let blackHoled = new Set<Socket>();
   let cut: 'before' | 'after' | undefined;
-  let silence: { readonly statement: string; begun(): void } | undefined;
+  let blackHoleTrigger: { readonly statement: string; begun(): void } | undefined;
 
-  // Half open: on a connection that was black-holed not even the end of the other side is answered.
+  // Half open: a black-holed connection does not even respond to the FIN of the other side.
   const server = createServer({ allowHalfOpen: true }, (client) => {
     const upstream = connect({
       port: Number(target.port || 5432),
@@ -62,10 +62,10 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
         cutting = cut;
         cut = undefined;
       }
-      if (silence?.statement === text) {
-        swallowed.add(client).add(upstream);
-        silence.begun();
-        silence = undefined;
+      if (blackHoleTrigger?.statement === text) {
+        blackHoled.add(client).add(upstream);
+        blackHoleTrigger.begun();
+        blackHoleTrigger = undefined;
       }
       if (!remember) return;
       statements.push(text);
@@ -73,16 +73,16 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
     });
     let answered = true;
     client.on('data', (chunk) => {
-      if (swallowed.has(client)) return;
+      if (blackHoled.has(client)) return;
       if (answered) roundTrips += 1;
       answered = false;
       messages(chunk);
-      if (swallowed.has(client)) return;
+      if (blackHoled.has(client)) return;
       if (cutting === 'before') client.destroy();
       else upstream.write(chunk);
     });
     upstream.on('data', (chunk) => {
-      if (swallowed.has(upstream)) return;
+      if (blackHoled.has(upstream)) return;
       if (cutting === 'after') {
         client.destroy();
         return;
@@ -102,11 +102,11 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
       one.setNoDelay(true);
       one.on('error', () => undefined);
       one.on('end', () => {
-        if (!swallowed.has(one)) one.end();
+        if (!blackHoled.has(one)) one.end();
       });
       one.on('close', () => {
         sockets.delete(one);
-        if (!swallowed.has(one)) other.destroy();
+        if (!blackHoled.has(one)) other.destroy();
       });
     }
   });
@@ -135,24 +135,24 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
         waiters.add(check);
         check();
       }),
-    holdAnswers: () => {
+    holdResponses: () => {
       holding = true;
     },
-    letAnswers: () => {
+    releaseResponses: () => {
       holding = false;
       for (const pass of held) pass();
       held = [];
     },
     blackHole: () => {
-      swallowed = new Set(sockets);
+      blackHoled = new Set(sockets);
     },
     blackHoleAt: (statement) =>
       new Promise((begun) => {
-        silence = { statement, begun };
+        blackHoleTrigger = { statement, begun };
       }),
-    breakHoles: () => {
-      for (const socket of swallowed) socket.destroy();
-      swallowed.clear();
+    closeBlackHoles: () => {
+      for (const socket of blackHoled) socket.destroy();
+      blackHoled.clear();
     },
     cutAtCommit: (when) => {
       cut = when;
@@ -168,7 +168,7 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
   };
 }
 
-/** Cuts a client's stream into messages; the first one, of the start-up, has no type byte. */
+/** Splits a client's stream into messages; the startup message has no type byte. */
 function frontendMessages(onMessage: (type: number, text: string) => void): (chunk: Buffer) => void {
   let buffer = Buffer.alloc(0);
   let started = false;
@@ -186,7 +186,7 @@ function frontendMessages(onMessage: (type: number, text: string) => void): (chu
   };
 }
 
-/** The statement; of a Parse it stands behind the name, which is told apart by a colon. */
+/** The text of the statement; a named Parse is returned as `name: text`. */
 function textOf(type: number, body: Buffer): string {
   const [first = '', second = ''] = body.toString('utf8').split('\0');
   if (type === QUERY) return first;

@@ -22,7 +22,7 @@ import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import ts from 'typescript';
-import { notTried } from '../../../test/support/not-tried.ts';
+import { reportSkipped } from '../../../test/support/report-skipped.ts';
 import { locatePackage, usableBinaries } from './binaries.ts';
 import { clusterOn } from './cluster.ts';
 import {
@@ -431,7 +431,7 @@ describe('whoever starts it, wherever it lies', () => {
 /** Only root can become another user. */
 function asRoot(promise: string, test: () => Promise<void>): void {
   if (process.getuid?.() === 0) it(promise, test);
-  else notTried(promise, 'needs root');
+  else reportSkipped(promise, 'needs root');
 }
 
 async function start(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {

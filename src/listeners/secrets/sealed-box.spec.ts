@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileS
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { sealedBefore } from '../../../test/support/sealed-before.ts';
+import { sealedByPreviousVersion } from '../../../test/support/sealed-by-previous-version.ts';
 import { loadSettings } from '../../config/settings.ts';
 import { createLog } from '../../telemetry/logger.ts';
 import { ConfidentialBox } from './confidential.ts';
@@ -106,7 +106,7 @@ describe('a box of the version before', () => {
   it('is opened, with the URL that stands beside it, and is outdated', async () => {
     const k1 = entry('k1');
     const box = new ConfidentialBox(keys({ SECRETS_KEYS: k1 }));
-    const sealed = sealedBefore('a', before, k1);
+    const sealed = sealedByPreviousVersion('a', before, k1);
     const row = { name: 'a', sealed, definition: { url } };
     expect(await box.open(row)).toEqual({ kind: 'opened', content: { ...before, url } });
     expect(await box.isOutdated(sealed)).toBe(true);
@@ -115,7 +115,7 @@ describe('a box of the version before', () => {
   it('does not open as one of this version, nor the other way round', async () => {
     const k1 = entry('k1');
     const box = new ConfidentialBox(keys({ SECRETS_KEYS: k1 }));
-    const [old, now] = [sealedBefore('a', before, k1), await box.seal('a', { ...before, url })];
+    const [old, now] = [sealedByPreviousVersion('a', before, k1), await box.seal('a', { ...before, url })];
     for (const sealed of [old.replace('v1:', 'v2:'), now.replace('v2:', 'v1:')])
       expect((await box.open({ name: 'a', sealed, definition: { url: 'https://evil.example/' } })).kind).toBe(
         'locked',

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Stage } from '../../../test/support/stage.ts';
+import { TestCluster } from '../../../test/support/test-cluster.ts';
 import { Listeners } from '../../listeners/listeners.ts';
 import { ListenerHealth } from './listener-health.ts';
 
-let stage: Stage;
+let stage: TestCluster;
 
 beforeAll(async () => {
-  stage = await Stage.open();
+  stage = await TestCluster.open();
 });
 afterAll(() => stage.close());
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { startApp, type TestApp } from '../../../test/support/app.ts';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
-import { growthOf } from '../../../test/support/metrics.ts';
+import { metricIncreases } from '../../../test/support/metrics.ts';
 import { startTcpProxy, type TcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { until } from '../../../test/support/until.ts';
 import type { Listener } from '../../listeners/listener.ts';
@@ -104,7 +104,7 @@ describe('what was sent, when the answer to COMMIT is lost', () => {
       const lane = await held(256);
       const before = failures();
       const names = [...LOSSES, `deliveries_attempted_total{listener="l",outcome="${outcome.kind}"}`];
-      const growth = await growthOf(replica, names, () => {
+      const growth = await metricIncreases(replica, names, () => {
         wire.cutAtCommit(cut);
         return settle(lane, outcome);
       });
@@ -118,7 +118,7 @@ describe('what was sent, when the answer to COMMIT is lost', () => {
   it('is told as sent on a lost lane when another has the lane', async () => {
     const lane = await held(256);
     await database.query('UPDATE lane SET token = gen_random_uuid() WHERE lane = 256');
-    expect(await growthOf(replica, LOSSES, () => settle(lane, delivered))).toEqual([1, 1]);
+    expect(await metricIncreases(replica, LOSSES, () => settle(lane, delivered))).toEqual([1, 1]);
     const error = 'answered 200; its replica had lost the lane by then';
     expect(await story()).toEqual([{ attempt: 1, status: 200, error }]);
   });
@@ -152,7 +152,7 @@ describe('what was sent, when the answer to COMMIT is lost', () => {
       CREATE TRIGGER pass_on BEFORE UPDATE ON lane FOR EACH ROW WHEN (NEW.token IS NULL) EXECUTE FUNCTION pass_on()`);
       try {
         const names = [...LOSSES, `deliveries_attempted_total{listener="l",outcome="${outcome.kind}"}`];
-        const growth = await growthOf(replica, names, () => {
+        const growth = await metricIncreases(replica, names, () => {
           wire.cutAtCommit('after');
           return settle(lane, outcome);
         });

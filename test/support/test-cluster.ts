@@ -4,7 +4,7 @@ import type { Listener } from '../../src/listeners/listener.ts';
 import { Listeners } from '../../src/listeners/listeners.ts';
 import { startApp, type TestApp } from './app.ts';
 import { createDatabase, type TestDatabase } from './database.ts';
-import { type Answering, type Receiver, startReceiver } from './receiver.ts';
+import { type Receiver, type Responder, startReceiver } from './receiver.ts';
 import { until } from './until.ts';
 
 export interface Delivery {
@@ -29,26 +29,26 @@ export interface Message {
 }
 
 /** A database, replicas on it, and receivers that replicas deliver to. */
-export class Stage {
+export class TestCluster {
   readonly replicas: TestApp[] = [];
   private readonly receivers: Receiver[] = [];
 
   private constructor(
     readonly database: TestDatabase,
     private readonly environment: Record<string, string>,
-    private readonly beyond: Partial<Settings>,
+    private readonly overrides: Partial<Settings>,
   ) {}
 
-  /** `beyond`: settings that no environment may have; with a short lease, listeners have a timeout that it covers. */
+  /** `overrides`: settings that the environment does not allow; with a short lease, listeners get a timeout that fits it. */
   static async open(
     environment: Record<string, string> = {},
     replicas = 1,
-    beyond: Partial<Settings> = {},
-  ): Promise<Stage> {
+    overrides: Partial<Settings> = {},
+  ): Promise<TestCluster> {
     const settings = { EGRESS_ALLOW: '127.0.0.0/8', OUTBOX_POLL: '50ms', ...environment };
-    const stage = new Stage(await createDatabase(), settings, beyond);
-    for (let n = 0; n < replicas; n++) await stage.start();
-    return stage;
+    const cluster = new TestCluster(await createDatabase(), settings, overrides);
+    for (let n = 0; n < replicas; n++) await cluster.start();
+    return cluster;
   }
 
   get replica(): TestApp {
@@ -60,19 +60,19 @@ export class Stage {
       this.database,
       { ...this.environment, ...environment },
       undefined,
-      this.beyond,
+      this.overrides,
     );
     this.replicas.push(replica);
     return replica;
   }
 
-  /** Drains one. */
+  /** Stops a replica. */
   async stop(replica: TestApp): Promise<void> {
     this.replicas.splice(this.replicas.indexOf(replica), 1);
     await replica.close();
   }
 
-  /** Listeners go, and receivers; the replicas stay. */
+  /** Removes all listeners and receivers; the replicas keep running. */
   async clear(): Promise<void> {
     for (const { name } of (await this.replica.call('GET', '/v1/listeners?limit=500')).body.items)
       await this.replica.call('DELETE', `/v1/listeners/${name}`);
@@ -85,11 +85,11 @@ export class Stage {
     await this.database.drop();
   }
 
-  /** A receiver, and a listener at it for the types `<name>/…`, known to every replica. */
+  /** Starts a receiver and creates a listener with its URL for the types `<name>/…`; waits until every replica knows it. */
   async listen(
     name: string,
     definition: Record<string, unknown> = {},
-    answering?: Answering,
+    answering?: Responder,
   ): Promise<Receiver & { readonly secret: string }> {
     const receiver = await startReceiver(answering);
     this.receivers.push(receiver);
@@ -98,27 +98,28 @@ export class Stage {
   }
 
   async put(name: string, definition: Record<string, unknown>): Promise<{ secret?: string }> {
-    const { outboxLease } = this.beyond;
+    const { outboxLease } = this.overrides;
     const timeout = outboxLease === undefined ? {} : { timeout: `${maxCallMs(outboxLease)}ms` };
     const body = { types: [`${name}/*`], ...timeout, ...definition };
-    const answer = await this.replica.call('PUT', `/v1/listeners/${name}`, { body });
-    if (answer.status >= 300) throw new Error(`PUT ${name}: ${answer.status} ${answer.text}`);
+    const response = await this.replica.call('PUT', `/v1/listeners/${name}`, { body });
+    if (response.status >= 300) throw new Error(`PUT ${name}: ${response.status} ${response.text}`);
     const listed = await this.replica.call('GET', `/v1/listeners/${name}`);
     const { url } = listed.body;
-    for (const replica of this.replicas) await known(replica, name, (listener) => listener.url === url);
-    return answer.body;
+    for (const replica of this.replicas)
+      await waitUntilKnown(replica, name, (listener) => listener.url === url);
+    return response.body;
   }
 
   async call(method: string, path: string, body?: unknown) {
     return this.replica.call(method, path, body === undefined ? {} : { body });
   }
 
-  /** All in one commit, in this order; answers with their ids. */
+  /** Posts all messages in one batch, in this order; returns their ids. */
   async post(...messages: readonly Message[]): Promise<string[]> {
     const body = { messages: messages.map((message) => ({ payload: null, ...message })) };
-    const answer = await this.replica.call('POST', '/v1/messages/batch', { body });
-    if (answer.status !== 202) throw new Error(`${answer.status} ${answer.text}`);
-    return answer.body.messages.map(({ id }: { id: string }) => id);
+    const response = await this.replica.call('POST', '/v1/messages/batch', { body });
+    if (response.status !== 202) throw new Error(`${response.status} ${response.text}`);
+    return response.body.messages.map(({ id }: { id: string }) => id);
   }
 
   async deliveries(message: string): Promise<Delivery[]> {
@@ -156,8 +157,8 @@ export class Stage {
   }
 }
 
-/** The replica knows a listener, and knows that of it: what was posted a moment before is not judged by it. */
-export async function known(
+/** Waits until the replica's listener cache has the listener in this state; a message posted before that may miss it. */
+export async function waitUntilKnown(
   replica: TestApp,
   name: string,
   that: (listener: Listener) => boolean = () => true,

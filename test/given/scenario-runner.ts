@@ -22,7 +22,7 @@ import type { TestMessage } from './test-message.ts';
 const SETTINGS = loadSettings({});
 
 /** Messages that wait together are applied together; those that come one after the other, alone. */
-export type Way = 'one by one' | 'in one batch';
+export type ApplyMode = 'one by one' | 'in one batch';
 
 /** What came of messages. */
 export interface Result {
@@ -32,20 +32,20 @@ export interface Result {
 }
 
 /** Carries nothing: every run is undone. */
-class Undo extends Error {}
+class Rollback extends Error {}
 
 /** Applies messages with the very code that the service applies them with, and undoes it afterwards. */
-export class Workbench {
+export class ScenarioRunner {
   private constructor(
     private readonly dataSource: DataSource,
     private readonly database: Database,
   ) {}
 
-  static async open(databaseUrl: string, readModel: ReadModel): Promise<Workbench> {
+  static async open(databaseUrl: string, readModel: ReadModel): Promise<ScenarioRunner> {
     await migrate(databaseUrl, SETTINGS, [readModel]);
     const dataSource = new DataSource(dataSourceOptions(databaseUrl, SETTINGS, [readModel]));
     await dataSource.initialize();
-    return new Workbench(dataSource, new Database(databaseUrl, SETTINGS, dataSource, () => undefined));
+    return new ScenarioRunner(dataSource, new Database(databaseUrl, SETTINGS, dataSource, () => undefined));
   }
 
   async close(): Promise<void> {
@@ -56,7 +56,7 @@ export class Workbench {
   /** Given these, when those come: looks at the result before everything is undone. */
   async run(
     declared: readonly DeclaredDenormalizer[],
-    way: Way,
+    way: ApplyMode,
     given: readonly TestMessage[],
     when: readonly TestMessage[],
     look: (result: Result, manager: EntityManager) => Promise<void>,
@@ -67,10 +67,10 @@ export class Workbench {
       const [unfit] = before.failures;
       if (unfit) throw new Error(`given ${unfit.row.type}: ${unfit.failure.error}`);
       await look(await new Run(declared, tx).apply(rows.slice(given.length), way), tx.manager);
-      throw new Undo();
+      throw new Rollback();
     });
     await undone.catch((error) => {
-      if (!(error instanceof Undo)) throw error;
+      if (!(error instanceof Rollback)) throw error;
     });
   }
 }
@@ -87,7 +87,7 @@ class Run {
     this.denormalizers.use(declared);
   }
 
-  async apply(rows: readonly ClaimedMessage[], way: Way): Promise<Result> {
+  async apply(rows: readonly ClaimedMessage[], way: ApplyMode): Promise<Result> {
     const { ready, superseded } = triage(rows, {
       slotOf: (type) => this.denormalizers.slotOf(type),
       rankOf: (type) => this.denormalizers.rankOf(type),

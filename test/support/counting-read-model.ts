@@ -19,18 +19,18 @@ class CreateApplied1700000000000 implements MigrationInterface {
 
 @Denormalizer({ types: ['counted/x'] })
 @Injectable()
-class Counted {
+class Counting {
   async apply({ id }: Message, tx: ReadModelTransaction): Promise<void> {
     await tx.query('INSERT INTO applied VALUES ($1)', [id]);
   }
 }
 
-@Module({ providers: [Counted] })
-class CountedModule {}
+@Module({ providers: [Counting] })
+class CountingModule {}
 
-/** One row per application of a message, which nothing keeps from being two. */
-export const counted: ReadModel = {
+/** Writes one row per application of a message, without a unique constraint: a second application shows. */
+export const countingReadModel: ReadModel = {
   entities: [],
   migrations: [CreateApplied1700000000000],
-  module: CountedModule,
+  module: CountingModule,
 };

@@ -1,7 +1,7 @@
 import { createCipheriv, randomBytes } from 'node:crypto';
 
-/** A box as the version before sealed it, of `id=<base64>`: with secrets and headers, and the URL beside it in the open. */
-export function sealedBefore(name: string, content: unknown, masterKey: string): string {
+/** A sealed box as the previous version wrote it, with a master key `id=<base64>`: it holds secrets and headers; the URL was stored in plain text. */
+export function sealedByPreviousVersion(name: string, content: unknown, masterKey: string): string {
   const [id = '', base64 = ''] = masterKey.split(/=(.*)/s);
   const nonce = randomBytes(12);
   const cipher = createCipheriv('aes-256-gcm', Buffer.from(base64, 'base64'), nonce, { authTagLength: 16 });
