@@ -50,7 +50,7 @@ export class MessageAcceptor {
   async acceptSingles(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
     const [only] = messages.length === 1 ? messages : [];
     const piggyback =
-      only && !only.producer && !only.dueAt ? this.piggyback.offer('inbox', new Set([only.lane])) : undefined;
+      only && !only.producer && !only.dueAt ? this.piggyback.leaseFor('inbox', new Set([only.lane])) : undefined;
     if (piggyback) return this.acceptLone(only!, piggyback);
     if (!messages.some((message) => message.producer)) return this.insert(messages);
     const outcomes = new Map<NewMessage, Outcome>();

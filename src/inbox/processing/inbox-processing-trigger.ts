@@ -76,7 +76,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       this.suspectPass(signal, progressed),
     );
     wakeups.on('inbox', (lanes) => this.wake(lanes));
-    piggyback.serve('inbox', (lanes) => this.offer(lanes));
+    piggyback.register('inbox', (lanes) => this.offer(lanes));
   }
 
   onApplicationBootstrap(): void {
