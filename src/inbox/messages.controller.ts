@@ -102,7 +102,7 @@ export class MessagesController {
     description: 'For each delivery, `attempts` has the newest 50 and `attemptsTotal` is the number of all.',
   })
   @ApiParam({ name: 'id' })
-  @ApiQuery({ name: 'source', required: false, description: 'Required if several sources used the same id.' })
+  @ApiQuery({ name: 'source', required: false, description: 'Where several sources used the same id.' })
   async one(
     @Param('id') id: string,
     @Req() request: FastifyRequest,
@@ -132,7 +132,7 @@ export class MessagesController {
   @Allow('read')
   @ApiOperation({
     summary: 'Messages, newest first.',
-    description: `A page reads about 20,000 messages: if matching ones are rare, it can be short or empty and still have a \`next\`. A scheduled message moves to the front when it becomes due, as if it were posted then: if that happens between two pages, it is on neither of them.`,
+    description: `A page reads about 20,000 messages: if matching ones are rare, it can be short or empty and still have a \`next\`. A scheduled message moves to the front when it becomes due, as if it were posted then: if that happens while pages are read, it is on none of the later ones.`,
   })
   @ApiQuery({ name: 'status', required: false, enum: STATUSES })
   @ApiQuery({ name: 'type', required: false })
