@@ -1,30 +1,30 @@
 import type { LaneRow } from '../lanes/lease-request.ts';
 
-/** An inbox row in the hands of this replica. */
+/** An inbox row that this replica has claimed. */
 export interface ClaimedMessage extends LaneRow {
   readonly id: string;
   readonly source: string;
   readonly type: string;
   readonly key: string;
-  /** It came without a key. */
+  /** It was sent without a key. */
   readonly keyless: boolean;
   readonly attempt: number;
-  /** JSON text; empty until it is loaded, where it did not come with the claim. */
+  /** JSON text; empty if the claim did not return it, until it is loaded. */
   readonly payload: string;
-  /** Of a payload that did not come with the claim; else 0. */
+  /** The size of a payload that the claim did not return; else 0. */
   readonly bytes: number;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly occurred_at: Date | null;
   readonly received_at: Date;
   readonly expires_at: Date | null;
-  /** Its time had run out when it was claimed. */
+  /** It had expired when it was claimed. */
   readonly expired: boolean;
 }
 
 /**
- * Stored in its row, a payload comes with the claim. Beyond this it lies apart, compressed: it is left there, and its size is
- * told, so that memory can be kept in bounds before anything is loaded (measured for 512 of 4 KB: 3 ms; for their
- * transfer 17). JSON text is never empty.
+ * A payload that is stored in its row is returned by the claim. A larger one is stored apart, compressed: the claim returns
+ * only its size, so that memory can be limited before anything is loaded (measured for 512 payloads of 4 KB: 3 ms for the
+ * sizes, 17 ms for the payloads). JSON text is never empty.
  */
 const SMALL = 'pg_column_size(payload) <= 2000';
 

@@ -9,18 +9,18 @@ export const MAX_BATCH = 1_000;
 export const MAX_HEADERS = 50;
 const MAX_HEADER_NAME = 64;
 const MAX_HEADER_VALUE = 2_048;
-/** Of all names and values together: every list of messages shows them. */
+/** All names and values together: every list of messages contains them. */
 const MAX_HEADERS_BYTES = 16_384;
-/** More than any message has, with its headers as attributes of a CloudEvent; each that is read costs memory. */
+/** More than any valid message has, also a CloudEvent with its headers as attributes; each member that is read takes memory. */
 export const MAX_MEMBERS = 100;
 
 const CONTROL = /[\u0000-\u001f\u007f]/;
 const HEADER_NAME = /^(?!__proto__$)[A-Za-z0-9_.-]+$/;
 
-/** Told of one message; a body of 100,000 unknown fields is not answered with as many faults. */
+/** Max faults reported for one message: a body of 100,000 unknown fields does not get a response with as many faults. */
 export const MAX_FAULTS = 20;
 
-/** Checks written out by hand: on this path a validation library halves the rate of the whole service. */
+/** The checks are written by hand: on this path a validation library halves the rate of the whole service. */
 export class Faults {
   readonly list: FieldError[] = [];
 
@@ -30,37 +30,37 @@ export class Faults {
   }
 }
 
-/** Node takes every byte of a header for a character. Beyond ASCII they are UTF-8; undefined: they are not. */
+/** Node decodes headers as Latin-1. Bytes beyond ASCII must be UTF-8; undefined: they are not. */
 export function headerText(value: string): string | undefined {
   return /[\u0080-\u00ff]/.test(value) ? decodeUtf8(Buffer.from(value, 'latin1')) : value;
 }
 
-/** A non-empty text without control characters, of at most so many characters. */
+/** A non-empty text of limited length, without control characters. */
 export function checkText(
   text: string,
-  longest: number,
+  maxLength: number,
   pointer: string,
   faults: Faults,
 ): string | undefined {
   if (text.length === 0) return faults.add(pointer, 'must not be empty');
-  if (text.length > longest) return faults.add(pointer, `must not be longer than ${longest} characters`);
+  if (text.length > maxLength) return faults.add(pointer, `must not be longer than ${maxLength} characters`);
   if (CONTROL.test(text)) return faults.add(pointer, 'must not hold control characters');
   return text;
 }
 
-/** Also where case does not matter: it does not in the name of a URN. */
+/** The scheme and the namespace of a URN are case-insensitive. */
 const OWN = /^urn:sluice:/i;
 
-/** A type or a source. Nobody else speaks as the service: its alerts are believed, and a source owns its ids. */
+/** A type or a source. Only the service itself may use its own: people trust its alerts, and ids are unique per source. */
 export function checkName(
   text: string,
-  longest: number,
+  maxLength: number,
   pointer: string,
   faults: Faults,
 ): string | undefined {
   if (OWN.test(text))
     return faults.add(pointer, 'must not begin with urn:sluice: (what the service says itself)');
-  return checkText(text, longest, pointer, faults);
+  return checkText(text, maxLength, pointer, faults);
 }
 
 export function checkKey(text: string, pointer: string, faults: Faults): string | undefined {
@@ -70,7 +70,7 @@ export function checkKey(text: string, pointer: string, faults: Faults): string 
   return checkText(text, MAX_KEY_BYTES, pointer, faults);
 }
 
-/** The moment in UTC. */
+/** Returns the time in UTC. */
 export function checkTime(text: string, pointer: string, faults: Faults): string | undefined {
   return utcOf(text) ?? faults.add(pointer, TIME_RULE);
 }
@@ -109,7 +109,7 @@ export function checkHeadersSize(
   return false;
 }
 
-/** The text of a string member; a fault for any other kind. */
+/** The text of a string member; adds a fault for any other kind. */
 export function stringOf(
   text: string,
   slice: JsonSlice,

@@ -4,8 +4,8 @@ import { type NewMessage, sourceOfCaller } from './new-message.ts';
 import type { Posted } from './read-request.ts';
 
 /**
- * A 403 that lists every message of a source or key that the caller's api key is not bound to. Before anything else is
- * done with them: a message that is refused uses up neither its number nor its id.
+ * Throws a 403 that lists every message of a source or key that the caller's api key is not bound to. Called before anything
+ * else: a refused message uses up neither its sequence number nor its id.
  */
 export function refuseForeign({ messages, batch, pointer }: Posted, caller: Caller): void {
   if (caller.sources === undefined && caller.keys === undefined) return;
@@ -17,7 +17,7 @@ export function refuseForeign({ messages, batch, pointer }: Posted, caller: Call
   throw new Problem('foreign', `A message ${errors[0]!.detail}${rest}. ${boundTo(caller)}`, { errors });
 }
 
-/** A message without a key has its id as key, in order, in read models and at listeners alike: so the id is judged. */
+/** A message without a key has its id as key everywhere (order, read models, listeners), so its id is checked. */
 function foreignParts({ source, key, keyless }: NewMessage, caller: Caller): string[] {
   const parts: string[] = [];
   if (source !== sourceOfCaller(caller.name) && !beginsWithOne(source, caller.sources))

@@ -16,24 +16,24 @@ import { inParts, withPayloads } from './processing/payloads.ts';
 import { ReadModelTx } from './processing/read-model-tx.ts';
 import { triage } from './processing/triage-rules.ts';
 
-/** A burst beyond this, or beyond what may be in memory, is not laid over: the answer is then as of the first so many. */
+/** Max waiting messages that are applied; also no more than fit into memory. The result is then as of the last of those. */
 const MAX_MESSAGES = 1_000;
 const MAX_TRIES = 5;
-/** Of the engine's connections; a flood of such reads must not keep messages from being processed. */
+/** Each of these reads takes a connection of the engine; many of them must not delay the processing of messages. */
 const MAX_AT_ONCE = 2;
-/** Who comes when so many wait already would wait for seconds. */
+/** Beyond this many, a reader would wait for seconds. */
 const MAX_WAITING = 64;
-/** For an apply that does not end; below the time after which the server would end an idle session. */
-const PATIENCE_MS = 4_000;
+/** For an apply that hangs; shorter than the time after which the server ends an idle session. */
+const TIMEOUT_MS = 4_000;
 
-/** Carries the answer out of a transaction that must not stay. */
+/** Carries the result out of a transaction that must be rolled back. */
 class RolledBack<T> extends Error {
-  constructor(readonly answer: T) {
+  constructor(readonly result: T) {
     super('rolled back');
   }
 }
 
-/** Applies a key's waiting messages for real, reads, and rolls back: what will be is computed by what will do it. */
+/** Applies a key's waiting messages with the real denormalizers, reads the result, and rolls back. */
 @Injectable()
 export class InboxPending extends Pending {
   private readonly turns = new Semaphore(MAX_AT_ONCE);
@@ -41,7 +41,7 @@ export class InboxPending extends Pending {
   constructor(
     private readonly database: Database,
     private readonly denormalizers: Denormalizers,
-    private readonly effects: DenormalizerRunner,
+    private readonly runner: DenormalizerRunner,
   ) {
     super();
   }
@@ -52,8 +52,8 @@ export class InboxPending extends Pending {
     await this.turns.acquire();
     try {
       for (let attempt = 1; attempt <= MAX_TRIES; attempt++) {
-        const answer = await this.tryToRead(key, read);
-        if (answer) return answer.answer;
+        const rolledBack = await this.tryToRead(key, read);
+        if (rolledBack) return rolledBack.result;
       }
     } finally {
       this.turns.release();
@@ -61,14 +61,14 @@ export class InboxPending extends Pending {
     throw behind('Messages of this key are being applied; ask again.');
   }
 
-  /** Undefined: the processor is at the same rows; the next look finds them applied. */
+  /** Undefined: the processor is changing the same rows; the next try finds them applied. */
   private async tryToRead<T>(
     key: string,
     read: (manager: EntityManager) => Promise<T>,
   ): Promise<RolledBack<T> | undefined> {
     try {
       return await this.database.transaction((tx) =>
-        tx.withTimeout(PATIENCE_MS, this.lookAhead(key, read, tx)),
+        tx.withTimeout(TIMEOUT_MS, this.readAhead(key, read, tx)),
       );
     } catch (error) {
       if (error instanceof RolledBack) return error;
@@ -79,7 +79,7 @@ export class InboxPending extends Pending {
     }
   }
 
-  private async lookAhead<T>(
+  private async readAhead<T>(
     key: string,
     read: (manager: EntityManager) => Promise<T>,
     tx: Transaction,
@@ -106,14 +106,14 @@ export class InboxPending extends Pending {
     const [first = []] = inParts(wanted);
     const messages = await withPayloads(first, tx);
     if (await this.applied(messages, tx)) return;
-    // One that would fail is left out, with those behind it: so it will be.
+    // A message that fails is left out with all messages behind it, as the processor would do.
     for (const message of messages) if (!(await this.applied([message], tx))) return;
   }
 
   private async applied(messages: readonly ClaimedMessage[], tx: Transaction): Promise<boolean> {
     await tx.execute('SAVEPOINT pending');
     try {
-      await this.effects.apply(messages, new ReadModelTx(tx), new Map());
+      await this.runner.apply(messages, new ReadModelTx(tx), new Map());
       await tx.execute('RELEASE SAVEPOINT pending');
       return true;
     } catch (error) {

@@ -25,6 +25,7 @@ import { InboxQueue } from './processing/inbox-queue.ts';
 import { InboxTransaction } from './processing/inbox-transaction.ts';
 import { OldSnapshots } from './processing/old-snapshots.ts';
 import { Preparations } from './processing/preparations.ts';
+import { PrepareBatch } from './processing/prepare-batch.ts';
 import { PrepareLanes } from './processing/prepare-lanes.ts';
 import { ProcessingMetrics } from './processing/processing-metrics.ts';
 import { SettleStore } from './processing/settle-store.ts';
@@ -51,6 +52,7 @@ import { RateLimit } from './rate-limit.ts';
     InboxProcessingTrigger,
     OldSnapshots,
     Preparations,
+    PrepareBatch,
     PrepareLanes,
     InboxProcessor,
     Triage,

@@ -17,18 +17,18 @@ export class IngestMetrics {
     this.accepted = metrics.counter({ name: 'messages_accepted_total', help: 'Messages stored.' });
     this.duplicates = metrics.counter({
       name: 'messages_duplicate_total',
-      help: 'Messages that had been stored before, by what told so.',
+      help: 'Messages that had been stored before, by how they were recognised: id or sequence.',
       labelNames: ['reason'],
     });
     const refused = metrics.counter({
       name: 'messages_refused_total',
-      help: 'Posts refused, by the problem they were answered with.',
+      help: 'Posts refused, by the problem that was returned.',
       labelNames: ['reason'],
     });
     http.onProblem({ method: 'POST', route: '/v1/messages' }, (reason) => refused.inc({ reason }));
     this.flushMessages = metrics.histogram({
       name: 'ingest_flush_messages',
-      help: 'How many messages went into one commit.',
+      help: 'Messages stored by one commit.',
       buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
     });
     this.flushSeconds = metrics.histogram({
@@ -41,14 +41,14 @@ export class IngestMetrics {
   watchQueue(read: () => { messages: number; bytes: number }): void {
     this.metrics.gauge({
       name: 'ingest_waiting_messages',
-      help: 'Messages waiting for their commit.',
+      help: 'Messages that wait to be stored.',
       collect() {
         this.set(read().messages);
       },
     });
     this.metrics.gauge({
       name: 'ingest_waiting_bytes',
-      help: 'Size of the payloads waiting for their commit.',
+      help: 'Size of the request bodies that wait to be stored.',
       collect() {
         this.set(read().bytes);
       },

@@ -16,7 +16,7 @@ import { fromMultirange, type ProducerState, toMultirange } from './producer-seq
 
 type Statements = Pick<Transaction, 'query' | 'execute'>;
 
-/** A producer is named by the source of its api key and its own id. */
+/** A producer is identified by the source of its api key and its own id. */
 export interface ProducerName {
   readonly source: string;
   readonly id: string;
@@ -35,7 +35,7 @@ export interface Compared extends Stored {
   readonly same: boolean;
 }
 
-/** The statements of the ingest; on their own connection, or inside a transaction. */
+/** The statements of ingest, on a connection of their own or inside a transaction. */
 @Injectable()
 export class IngestStore {
   constructor(private readonly database: Database) {}
@@ -44,26 +44,26 @@ export class IngestStore {
     return this.database.transaction(work);
   }
 
-  /** Those that were new, in no order. */
+  /** Returns the messages that were new, in no particular order. */
   insert(messages: readonly NewMessage[], on: Statements = this.database): Promise<Inserted[]> {
     return on.query<Inserted>(INSERT_MESSAGES, [recordset(messages)]);
   }
 
-  /** One that is stored together with what goes along with its commit. */
+  /** Stores a message together with the statements of a piggyback lease. */
   async insertWithPiggyback(
     message: NewMessage,
-    along: readonly Statement[],
-  ): Promise<{ inserted: Inserted[]; answers: unknown[][] }> {
+    piggyback: readonly Statement[],
+  ): Promise<{ inserted: Inserted[]; results: unknown[][] }> {
     const insert = [INSERT_MESSAGES, [recordset([message])]] as const;
-    const [inserted, , ...answers] = await this.database.inOneRoundTrip([
+    const [inserted, , ...results] = await this.database.inOneRoundTrip([
       insert,
       [FORCE_INDEX_PLANS],
-      ...along,
+      ...piggyback,
     ]);
-    return { inserted: inserted as Inserted[], answers };
+    return { inserted: inserted as Inserted[], results };
   }
 
-  /** By index, the stored message of the same identity; as durable as one that is accepted, once the transaction is committed. */
+  /** By index, the stored message of the same identity. It is as durable as an accepted one, once the transaction is committed. */
   async compare(messages: readonly NewMessage[], tx?: Transaction): Promise<Map<number, Compared>> {
     const compare = [COMPARE_MESSAGES, [recordset(messages)]] as const;
     const [rows] = tx
@@ -73,8 +73,8 @@ export class IngestStore {
   }
 
   /**
-   * Locks the producers until the transaction ends; unknown ones are added. One that retention removes between the two
-   * statements is added by the second round.
+   * Locks the producers until the transaction ends; unknown producers are added. A producer that retention deletes between
+   * the two statements is added in the second round.
    */
   async lockProducers(names: readonly ProducerName[], tx: Transaction): Promise<Map<string, ProducerState>> {
     const parameter = [JSON.stringify(names)];
@@ -118,12 +118,12 @@ export class IngestStore {
   }
 }
 
-/** One text for (source, id); neither can hold a NUL. */
+/** One string for (source, id); neither can contain a NUL. */
 export function identity({ id, source }: { id: string; source: string }): string {
   return `${source}\u0000${id}`;
 }
 
-/** Written out by hand: the payload is JSON already and must not be touched. */
+/** Built by hand: the payload is JSON already and must not be changed. */
 function recordset(messages: readonly NewMessage[]): string {
   return `[${messages.map(record).join(',')}]`;
 }
@@ -143,13 +143,13 @@ function record(message: NewMessage): string {
   return `${text}}`;
 }
 
-/** As rows have it: two keys may post for one source, each with a producer of this id and number. No key's name has a `/`. */
+/** As it is stored in rows: two api keys may post for one source, each with a producer of the same id. No name of an api key contains a `/`. */
 function producerIn({ source, producer }: NewMessage): string {
   const { caller, id } = producer!;
   return source === sourceOfCaller(caller) ? id : `${caller}/${id}`;
 }
 
-/** PostgreSQL reads a string out of the record and writes it anew: `"\u0041"` would be stored as `"A"`. */
+/** PostgreSQL decodes a string in the record and encodes it again: `"\u0041"` would be stored as `"A"`. */
 function isEscapedString(json: string): boolean {
   return json.startsWith('"') && json.includes('\\');
 }

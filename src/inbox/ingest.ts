@@ -22,9 +22,9 @@ interface Waiting {
 }
 
 /**
- * Where posts wait for the one writer of this replica. While a commit is on its way, the posts that arrive
- * gather and go with the next one: no timer, so a lone message never waits, and under load the commits grow.
- * One writer at a time keeps the messages of a key in the order they came.
+ * The queue of posts for the one writer of this replica. Posts that arrive while a commit is in flight are stored by the next
+ * commit: there is no timer, so a single message never waits, and under load the commits grow. One writer at a time keeps
+ * the messages of a key in the order they arrived.
  */
 @Injectable()
 export class Ingest implements BeforeApplicationShutdown {
@@ -55,7 +55,7 @@ export class Ingest implements BeforeApplicationShutdown {
     return outcomes;
   }
 
-  /** What was taken in is answered before the replica goes. */
+  /** Every queued post gets its response before the replica stops. */
   async beforeApplicationShutdown(): Promise<void> {
     await this.writing;
   }
@@ -70,7 +70,7 @@ export class Ingest implements BeforeApplicationShutdown {
   }
 
   private async writeAll(): Promise<void> {
-    // Everything that came in the same turn of the event loop goes together.
+    // Posts that arrive in the same turn of the event loop are stored together.
     await new Promise(setImmediate);
     const watch = setInterval(() => this.rejectExpired(), this.settings.ingestWait / 4).unref();
     while (this.queue.length > 0) {
@@ -81,23 +81,23 @@ export class Ingest implements BeforeApplicationShutdown {
     this.writing = undefined;
   }
 
-  /** A commit may take as long as the database lets it; whoever still waits for a turn behind it can go elsewhere. */
+  /** A commit may take as long as the database allows; a post that is still queued behind it can be sent to another replica. */
   private rejectExpired(): void {
     const latest = performance.now() - this.settings.ingestWait;
-    const late = this.queue.findIndex(({ sinceMs }) => sinceMs > latest);
+    const firstInTime = this.queue.findIndex(({ sinceMs }) => sinceMs > latest);
     const busy = new Problem('overloaded', 'Storing takes too long; try again.', retryAfter(1));
-    this.rejectFirst(late < 0 ? this.queue.length : late, busy);
+    this.rejectFirst(firstInTime < 0 ? this.queue.length : firstInTime, busy);
   }
 
-  /** The first so many of the room. */
+  /** Rejects the first posts of the queue. */
   private rejectFirst(count: number, error: unknown): void {
-    const gone = this.queue.splice(0, count);
-    this.removeFromTotals(gone);
-    for (const waiting of gone) waiting.fail(error);
+    const rejected = this.queue.splice(0, count);
+    this.removeFromTotals(rejected);
+    for (const waiting of rejected) waiting.fail(error);
   }
 
-  private removeFromTotals(gone: readonly Waiting[]): void {
-    for (const { posted } of gone) {
+  private removeFromTotals(removed: readonly Waiting[]): void {
+    for (const { posted } of removed) {
       this.waitingMessages -= posted.messages.length;
       this.waitingBytes -= posted.bytes;
     }
@@ -138,32 +138,32 @@ export class Ingest implements BeforeApplicationShutdown {
   }
 
   /**
-   * A database that is away, or too busy, is nobody's fault: all are told to come again. (A commit that was cut
-   * may have happened; whoever repeats with the same id gets a duplicate, not a second message.) Where it is away, those
-   * in the room are told as well: to find that out can take half a minute, for each flush anew. Anything else
-   * is one message's fault: each is tried for itself.
+   * No message causes a database to be unreachable or overloaded: all posts are rejected and can be retried. (A commit whose
+   * connection broke may have happened; a retry with the same id is a duplicate then, not a second message.) If the database is
+   * unreachable, the queued posts are rejected too: it can take half a minute to notice, for each flush again. Any other
+   * error is caused by one of the messages: each post is stored alone.
    */
   private async writeSeparately(flush: readonly Waiting[], error: unknown): Promise<void> {
     if (isDatabaseAway(error)) this.rejectFirst(this.queue.length, error);
-    const apart = flush.length > 1 && problemOf(error).status !== 503;
-    const event = apart ? 'ingest.flush-split' : 'ingest.flush-failed';
-    this.log.warn({ event, posts: flush.length, error }, apart ? 'storing one by one' : 'nothing was stored');
+    const alone = flush.length > 1 && problemOf(error).status !== 503;
+    const event = alone ? 'ingest.flush-split' : 'ingest.flush-failed';
+    this.log.warn({ event, posts: flush.length, error }, alone ? 'storing one by one' : 'nothing was stored');
     for (const waiting of flush) {
-      if (!apart) waiting.fail(error);
+      if (!alone) waiting.fail(error);
       else {
         try {
           const { messages } = waiting.posted;
           const outcomes = await this.store([waiting], messages);
           waiting.settle(outcomes);
           this.wake(messages, outcomes);
-        } catch (own) {
-          waiting.fail(own);
+        } catch (ownError) {
+          waiting.fail(ownError);
         }
       }
     }
   }
 
-  /** The loser of a deadlock has stored nothing and tries again. */
+  /** The transaction that a deadlock ended has stored nothing; it is retried. */
   private async store(
     flush: readonly Waiting[],
     messages: readonly NewMessage[],
@@ -182,7 +182,7 @@ export class Ingest implements BeforeApplicationShutdown {
   private wake(messages: readonly NewMessage[], outcomes: readonly Outcome[]): void {
     const lanes = new Set<number>();
     outcomes.forEach((outcome, index) => {
-      if (outcome.kind === 'accepted' && outcome.status === 'pending' && !outcome.taken)
+      if (outcome.kind === 'accepted' && outcome.status === 'pending' && !outcome.claimed)
         lanes.add(messages[index]!.lane);
     });
     if (lanes.size) this.wakeups.announce('inbox', lanes);

@@ -10,7 +10,7 @@ export type Refusal =
   | { readonly kind: 'conflict'; readonly id: string }
   | { readonly kind: 'too-many-gaps'; readonly id: string };
 
-/** What became of one posted message. */
+/** The result of one posted message. */
 export type Outcome =
   | {
       readonly kind: 'accepted';
@@ -18,8 +18,8 @@ export type Outcome =
       readonly status: string;
       readonly gap?: Range;
       readonly gapFilled?: true;
-      /** It is in good hands already: nobody need be told of it. */
-      readonly taken?: true;
+      /** It was claimed in the transaction that stored it: no worker need be woken. */
+      readonly claimed?: true;
     }
   | {
       readonly kind: 'duplicate';
@@ -31,14 +31,14 @@ export type Outcome =
     }
   | Refusal;
 
-/** Undoes a transaction; carries what was found. */
+/** Rolls a transaction back; carries the outcomes. */
 class Refused extends Error {
   constructor(readonly outcomes: readonly Outcome[]) {
     super('refused');
   }
 }
 
-/** Stores posted messages once each, and says for each what happened. */
+/** Stores each posted message once, and returns an outcome for each. */
 @Injectable()
 export class MessageAcceptor {
   constructor(
@@ -46,18 +46,20 @@ export class MessageAcceptor {
     private readonly piggyback: Piggyback,
   ) {}
 
-  /** Messages that have nothing to do with each other, in one commit: the hot path is one statement. */
+  /** Independent messages in one commit: the hot path is one statement. */
   async acceptSingles(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
     const [only] = messages.length === 1 ? messages : [];
     const piggyback =
-      only && !only.producer && !only.dueAt ? this.piggyback.offer('inbox', new Set([only.lane])) : undefined;
-    if (piggyback) return this.acceptLone(only!, piggyback);
+      only && !only.producer && !only.dueAt
+        ? this.piggyback.leaseFor('inbox', new Set([only.lane]))
+        : undefined;
+    if (piggyback) return this.acceptWithPiggyback(only!, piggyback);
     if (!messages.some((message) => message.producer)) return this.insert(messages);
     const outcomes = new Map<NewMessage, Outcome>();
     for (let rest = messages; rest.length > 0; rest = rest.filter((message) => !outcomes.has(message))) {
       const tried = await this.acceptUnless(consumedSequence, rest);
       const undone = rest.some((message, index) => consumedSequence(tried[index]!, message));
-      // A refused message must not use up its number, nor undo its neighbours: they are stored without it.
+      // A refused message must not use up its sequence number, nor roll back the others: they are stored without it.
       rest.forEach((message, index) => {
         if (!undone || isRefusal(tried[index]!)) outcomes.set(message, tried[index]!);
       });
@@ -65,7 +67,7 @@ export class MessageAcceptor {
     return messages.map((message) => outcomes.get(message)!);
   }
 
-  /** All or nothing: one that is refused undoes them all. */
+  /** All or nothing: one refused message rolls all of them back. */
   acceptBatch(messages: readonly NewMessage[]): Promise<readonly Outcome[]> {
     return this.acceptUnless(isRefusal, messages);
   }
@@ -86,22 +88,22 @@ export class MessageAcceptor {
     }
   }
 
-  /** Alone, it need not wait for a worker to find it: its lane is taken with the commit that stores it. */
-  private async acceptLone(
+  /** A single message need not wait for a worker to find it: its lane is leased in the transaction that stores it. */
+  private async acceptWithPiggyback(
     message: NewMessage,
     piggyback: PiggybackLease<unknown>,
   ): Promise<readonly Outcome[]> {
-    const { inserted, answers } = await this.store
+    const { inserted, results } = await this.store
       .insertWithPiggyback(message, piggyback.statements)
       .catch((error) => {
         piggyback.failed(error);
         throw error;
       });
-    const taken = piggyback.leased(answers) !== undefined;
-    // It is on its way: its next statements go out before the answer is written, not after it.
-    if (taken) await new Promise(setImmediate);
+    const claimed = piggyback.leased(results) !== undefined;
+    // It is being processed: the next statements are sent before the response is written, not after it.
+    if (claimed) await new Promise(setImmediate);
     const [outcome] = await this.outcomesOf([message], inserted);
-    return [taken && outcome!.kind === 'accepted' ? { ...outcome!, taken } : outcome!];
+    return [claimed && outcome!.kind === 'accepted' ? { ...outcome!, claimed } : outcome!];
   }
 
   private async insert(messages: readonly NewMessage[], tx?: Transaction): Promise<readonly Outcome[]> {
@@ -122,22 +124,22 @@ export class MessageAcceptor {
     return this.withDuplicates(messages, inserted, tx);
   }
 
-  /** Of equal identities in one flush the first is the message, the others repeat it. */
+  /** Of messages with the same identity in one flush, the first one is stored and the others are duplicates. */
   private async withDuplicates(
     messages: readonly NewMessage[],
     inserted: ReadonlyMap<string, string>,
     tx: Transaction | undefined,
   ): Promise<readonly Outcome[]> {
     const compared = await this.store.compare(messages, tx);
-    const unclaimed = new Set(inserted.keys());
+    const remaining = new Set(inserted.keys());
     return messages.map((message, index) =>
-      unclaimed.delete(identity(message))
+      remaining.delete(identity(message))
         ? accepted(message, inserted)
-        : repeated(message, compared.get(index)),
+        : duplicate(message, compared.get(index)),
     );
   }
 
-  /** Numbers first: what a producer's sequence knows as a repeat is not even tried. */
+  /** Sequence numbers first: a message that the producer's sequence knows as a duplicate is not inserted. */
   private async acceptSequenced(
     messages: readonly NewMessage[],
     tx: Transaction,
@@ -145,7 +147,7 @@ export class MessageAcceptor {
     const verdicts = await this.judgeSequences(messages, tx);
     const fresh = messages.filter((message) => isNew(verdicts.get(message)));
     const stored = await this.insert(fresh, tx);
-    // A message can outlast what is known of its producer: then its row alone knows the number.
+    // A message can be kept longer than the state of its producer: then only its row has the number.
     const repeats = messages.filter(
       (message) =>
         verdicts.get(message)?.kind === 'seen' ||
@@ -157,7 +159,7 @@ export class MessageAcceptor {
       if (verdict?.kind === 'too-many-gaps') return { kind: 'too-many-gaps', id: message.id };
       const original = originals.get(repeats.indexOf(message));
       if (verdict?.kind === 'seen' || (original && original.id !== message.id)) {
-        // The row is gone once its retention is over; the number stays known.
+        // The row is deleted when its retention is over; its number stays known.
         return {
           kind: 'duplicate',
           id: original?.id ?? message.id,
@@ -200,7 +202,7 @@ function isNew(verdict: Verdict | undefined): boolean {
   return verdict?.kind !== 'seen' && verdict?.kind !== 'too-many-gaps';
 }
 
-/** Also of one whose id was known: its number is used, and a gap before it is told now or never. */
+/** Also for a duplicate by id: its number is used now, so this is the only chance to report a gap before it. */
 function withGap(outcome: Outcome, verdict: Verdict | undefined): Outcome {
   if (isRefusal(outcome)) return outcome;
   if (verdict?.kind === 'jump') return { ...outcome, gap: verdict.gap };
@@ -211,12 +213,12 @@ function accepted(message: NewMessage, inserted: ReadonlyMap<string, string>): O
   return { kind: 'accepted', id: message.id, status: inserted.get(identity(message))! };
 }
 
-function repeated(message: NewMessage, stored: Compared | undefined): Outcome {
+function duplicate(message: NewMessage, stored: Compared | undefined): Outcome {
   if (stored && !stored.same) return { kind: 'conflict', id: message.id };
   return { kind: 'duplicate', id: message.id, status: stored?.status ?? 'finished', knownBy: 'id' };
 }
 
-/** The number was judged before the id was found to be taken. */
+/** The sequence number was judged before the id was found to be taken. */
 function consumedSequence(outcome: Outcome, { producer }: NewMessage): boolean {
   return outcome.kind === 'conflict' && producer !== undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * settlements.look — how messages stand, for each source that used the id. What was superseded takes effect through its
- * winner, so it stands as that one does.
+ * messages.states — the state of the messages with these ids, one for each source that used the id. A superseded message takes
+ * effect through the message that superseded it, so it has the state of that one.
  */
 export const MESSAGE_STATES = `
   WITH RECURSIVE asked AS (
@@ -10,5 +10,5 @@ export const MESSAGE_STATES = `
     FROM asked JOIN inbox AS winner ON winner.position = asked.superseded_by
   )
   SELECT id, source, CASE WHEN bool_or(settled_at IS NULL) THEN 'waiting'
-                  WHEN bool_or(status IN ('dead', 'expired', 'discarded')) THEN 'dead' ELSE 'finished' END AS standing
+                  WHEN bool_or(status IN ('dead', 'expired', 'discarded')) THEN 'dead' ELSE 'finished' END AS state
   FROM asked GROUP BY id, source`;

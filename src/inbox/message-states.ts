@@ -7,24 +7,24 @@ import { sourceOfCaller } from './new-message.ts';
 
 interface Waiter {
   readonly id: string;
-  /** Of the caller. */
+  /** The caller's own source. */
   readonly source: string;
   readonly untilMs: number;
-  readonly answer: (standing: MessageState) => void;
+  readonly resolve: (state: MessageState) => void;
   readonly fail: (error: unknown) => void;
 }
 
-interface StandingRow {
+interface StateRow {
   readonly id: string;
   readonly source: string;
-  readonly standing: MessageState;
+  readonly state: MessageState;
 }
 
-const LOOK_EVERY_MS = 15;
+const POLL_MS = 15;
 
 /**
- * Read-your-writes through any replica: all who wait here share one query per look, however many they are, and nobody
- * waits, nobody looks.
+ * Read-your-writes through any replica: all waiting requests share one query per poll, however many they are. While no
+ * request waits, there is no polling.
  */
 @Injectable()
 export class InboxMessageStates extends MessageStates implements BeforeApplicationShutdown {
@@ -37,15 +37,15 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
 
   stateOf(id: string, caller: string, waitMs: number): Promise<MessageState> {
     if (id.includes('\u0000')) return Promise.resolve('unknown');
-    return new Promise((answer, fail) => {
+    return new Promise((resolve, fail) => {
       const source = sourceOfCaller(caller);
-      this.waiters.add({ id, source, untilMs: performance.now() + waitMs, answer, fail });
+      this.waiters.add({ id, source, untilMs: performance.now() + waitMs, resolve, fail });
       this.polling ??= this.pollWhileWaiting();
     });
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    for (const waiter of this.waiters) waiter.answer('waiting');
+    for (const waiter of this.waiters) waiter.resolve('waiting');
     this.waiters.clear();
     await this.polling;
   }
@@ -53,7 +53,7 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
   private async pollWhileWaiting(): Promise<void> {
     while (this.waiters.size > 0) {
       await this.poll();
-      if (this.waiters.size > 0) await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+      if (this.waiters.size > 0) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
     this.polling = undefined;
   }
@@ -62,12 +62,12 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
     const asking = [...this.waiters];
     try {
       const ids = [...new Set(asking.map(({ id }) => id))];
-      const rows = await this.reads.query<StandingRow>(MESSAGE_STATES, [ids]);
+      const rows = await this.reads.query<StateRow>(MESSAGE_STATES, [ids]);
       const byId = new Map(groupBy(rows, ({ id }) => id).map((group) => [group[0]!.id, group]));
       for (const waiter of asking) {
-        const standing = stateFor(waiter, byId.get(waiter.id) ?? []);
-        if (standing !== 'waiting' || performance.now() >= waiter.untilMs)
-          this.settle(waiter, () => waiter.answer(standing));
+        const state = stateFor(waiter, byId.get(waiter.id) ?? []);
+        if (state !== 'waiting' || performance.now() >= waiter.untilMs)
+          this.settle(waiter, () => waiter.resolve(state));
       }
     } catch (error) {
       for (const waiter of asking) this.settle(waiter, () => waiter.fail(error));
@@ -80,10 +80,10 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
   }
 }
 
-/** The caller's own message; else of all with this id the least advanced. */
-function stateFor({ source }: Waiter, rows: readonly StandingRow[]): MessageState {
+/** The state of the caller's own message; otherwise the least advanced of all messages with this id. */
+function stateFor({ source }: Waiter, rows: readonly StateRow[]): MessageState {
   const own = rows.find((row) => row.source === source);
-  const counts = own ? [own] : rows;
-  const standings: readonly MessageState[] = ['waiting', 'dead', 'finished'];
-  return standings.find((one) => counts.some(({ standing }) => standing === one)) ?? 'unknown';
+  const relevant = own ? [own] : rows;
+  const states: readonly MessageState[] = ['waiting', 'dead', 'finished'];
+  return states.find((one) => relevant.some(({ state }) => state === one)) ?? 'unknown';
 }

@@ -22,7 +22,7 @@ export function messageView(row: MessageRow) {
   };
 }
 
-/** The payload goes out as the text it came in as. */
+/** The payload is returned as exactly the text that was posted. */
 export function messageJson(row: MessageRow & { payload: string }, deliveries: readonly unknown[]): string {
   const rest = JSON.stringify({ ...messageView(row), deliveries });
   return `${rest.slice(0, -1)},"payload":${row.payload}}`;

@@ -5,7 +5,7 @@ import { createDatabase, type TestDatabase } from '../../test/support/database.t
 import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import { Reads } from '../database/reads.ts';
 import { laneOf } from '../lanes/lane-of.ts';
-import { MAX_LOOKED_AT } from './messages.sql.ts';
+import { MAX_ROWS_READ } from './messages.sql.ts';
 import { type MessageFilter, MessagesStore, type Status } from './messages-store.ts';
 import { INBOX_LANES } from './new-message.ts';
 
@@ -96,7 +96,7 @@ describe.each(['never analysed', 'analysed'])('on a large table that was %s', (s
     { since: ago(3_600) },
     { since: ago(-60), type: 't' },
   ])('a page of %j reads so many rows and no more', async (filter) => {
-    expect(await rowsRead(filterOf(filter))).toBeLessThanOrEqual(2 * MAX_LOOKED_AT + 100);
+    expect(await rowsRead(filterOf(filter))).toBeLessThanOrEqual(2 * MAX_ROWS_READ + 100);
   });
 
   it.each<Partial<MessageFilter>>([

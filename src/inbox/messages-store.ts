@@ -3,13 +3,13 @@ import { Reads } from '../database/reads.ts';
 import { laneOf } from '../lanes/lane-of.ts';
 import {
   FIND_MESSAGES,
+  findByPosition,
+  findHeld,
+  findHeldOfKey,
+  findProcessing,
+  findReady,
   listMessages,
-  lookBehindHold,
-  lookBehindHolds,
-  lookDown,
-  lookInHand,
-  lookInLanes,
-  MAX_LOOKED_AT,
+  MAX_ROWS_READ,
 } from './messages.sql.ts';
 import { INBOX_LANES } from './new-message.ts';
 
@@ -26,7 +26,7 @@ export const STATUSES = [
 ] as const;
 export type Status = (typeof STATUSES)[number];
 
-/** What a status implies, where an index has those rows by position. */
+/** The condition of a partial index by position that contains all rows of the status. */
 const INDEXED: Partial<Record<Status, string>> = {
   scheduled: `settled_at IS NULL AND waits = 'due'`,
   dead: 'fingerprint IS NOT NULL',
@@ -36,7 +36,7 @@ const INDEXED: Partial<Record<Status, string>> = {
 };
 
 const ALL_LANES = Array.from({ length: INBOX_LANES }, (_, lane) => lane);
-/** Beyond every position. */
+/** Greater than every position. */
 const NO_POSITION = '9223372036854775807';
 
 /** What an operator decided about a dead letter. */
@@ -83,7 +83,7 @@ export class MessagesStore {
     return this.reads.query(FIND_MESSAGES, [id, source ?? null]);
   }
 
-  /** `edge`: where to go on when all that a page may look at held less than was asked for. */
+  /** `edge`: where the next page continues if the rows that a page may read had fewer matches than requested. */
   async list(
     filter: MessageFilter,
     beforePosition: number | undefined,
@@ -91,22 +91,22 @@ export class MessagesStore {
   ): Promise<{ rows: MessageRow[]; edge: number | undefined }> {
     const values: unknown[] = [limit];
     const value = (one: unknown) => `$${values.push(one)}`;
-    const look = lookFor(filter, value(beforePosition ?? NO_POSITION), limit, value);
+    const search = searchFor(filter, value(beforePosition ?? NO_POSITION), limit, value);
     const conditions: string[] = [];
     if (filter.status) conditions.push(`inbox.status = ${value(filter.status)}`);
     if (filter.type !== undefined) conditions.push(`inbox.type = ${value(filter.type)}`);
     if (filter.key !== undefined) conditions.push(`inbox.key = ${value(filter.key)}`);
     if (filter.since) conditions.push(`inbox.received_at >= ${value(filter.since)}`);
     const found = await this.reads.queryWithIndexPlans<MessageRow & { edge: number | null }>(
-      listMessages(look, conditions),
+      listMessages(search, conditions),
       values,
     );
     return { rows: found.filter(({ position }) => position !== null), edge: found[0]!.edge ?? undefined };
   }
 }
 
-/** The shortest way to the rows of a status. Those that wait are few among those that are kept, or all that there are. */
-function lookFor(
+/** The cheapest way to find the rows of a status. Waiting rows may be few among all stored rows, or all of them. */
+function searchFor(
   { status, type, key, since }: MessageFilter,
   below: string,
   limit: number,
@@ -116,21 +116,21 @@ function lookFor(
   switch (status) {
     case 'pending': {
       const lanes = lane === undefined ? ALL_LANES : [lane];
-      const most = Math.max(limit, Math.ceil(MAX_LOOKED_AT / lanes.length));
-      return lookInLanes({ below, lanes: value(lanes), most: value(most) });
+      const max = Math.max(limit, Math.ceil(MAX_ROWS_READ / lanes.length));
+      return findReady({ below, lanes: value(lanes), max: value(max) });
     }
     case 'processing':
-      return lookInHand({ below });
+      return findProcessing({ below });
     case 'held':
       return key === undefined
-        ? lookBehindHolds({ below, most: value(limit) })
-        : lookBehindHold({ below, lane: value(lane), key: value(key) });
+        ? findHeld({ below, max: value(limit) })
+        : findHeldOfKey({ below, lane: value(lane), key: value(key) });
     default: {
       const which = (status && INDEXED[status]) ?? 'true';
       const ofKey = which === 'true' && key !== undefined ? value(key) : undefined;
       const all = !status && type === undefined && !since;
-      const most = value(all ? limit : MAX_LOOKED_AT);
-      return lookDown(which, { below, most, key: ofKey, since: since && value(since) });
+      const max = value(all ? limit : MAX_ROWS_READ);
+      return findByPosition(which, { below, max, key: ofKey, since: since && value(since) });
     }
   }
 }

@@ -53,7 +53,7 @@ export class MessagesController {
   @ApiHeader({
     name: 'Idempotency-Key',
     required: false,
-    description: 'Stands in for a missing id; up to 200 characters of UTF-8, in a batch 196.',
+    description: 'Used as the id if the message has none; up to 200 characters of UTF-8, in a batch 196.',
   })
   @ApiHeader({
     name: 'Producer-Id',
@@ -71,8 +71,8 @@ export class MessagesController {
   @ApiResponse({ status: 503, description: 'Cannot be stored at the moment; `Retry-After` says when.' })
   async post(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const { posted, outcomes } = await this.take(request, readPost);
-    if (posted.batch) answerBatch(outcomes, reply);
-    else answerOne(outcomes[0]!, reply);
+    if (posted.batch) replyBatch(outcomes, reply);
+    else replyOne(outcomes[0]!, reply);
   }
 
   @Post('batch')
@@ -92,14 +92,14 @@ export class MessagesController {
   @ApiResponse({ status: 422, description: 'Not valid; `errors` lists every bad item; nothing was stored.' })
   async postBatch(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const { outcomes } = await this.take(request, readBatch);
-    answerBatch(outcomes, reply);
+    replyBatch(outcomes, reply);
   }
 
   @Get(':id')
   @Allow('read')
   @ApiOperation({
-    summary: 'A message with its whole story.',
-    description: 'Of each delivery `attempts` has the newest 50, `attemptsTotal` says how many there were.',
+    summary: 'A message with its deliveries and their attempts.',
+    description: 'For each delivery, `attempts` has the newest 50 and `attemptsTotal` is the number of all.',
   })
   @ApiParam({ name: 'id' })
   @ApiQuery({ name: 'source', required: false, description: 'Where several sources used the same id.' })
@@ -117,7 +117,7 @@ export class MessagesController {
   @Get(':id/why')
   @Allow('read')
   @ApiOperation({
-    summary: 'What a message waits for, or what is still owed of it, and what can be done about it.',
+    summary: 'What a message waits for, which of its deliveries are pending, and what can be done about it.',
   })
   @ApiParam({ name: 'id' })
   @ApiQuery({ name: 'source', required: false })
@@ -132,7 +132,7 @@ export class MessagesController {
   @Allow('read')
   @ApiOperation({
     summary: 'Messages, newest first.',
-    description: `A page looks at about 20,000 messages: where what is asked for is rare it can be short, or empty, and have a \`next\`. A scheduled message moves to the front when it is due, as if it were posted then: one that does while pages are read is on none of the later ones.`,
+    description: `A page reads about 20,000 messages: if matching ones are rare, it can be short or empty and still have a \`next\`. A scheduled message moves to the front when it becomes due, as if it were posted then: if that happens while pages are read, it is on none of the later ones.`,
   })
   @ApiQuery({ name: 'status', required: false, enum: STATUSES })
   @ApiQuery({ name: 'type', required: false })
@@ -152,7 +152,7 @@ export class MessagesController {
     return pageOf(rows, page.limit, (row) => row.position, messageView, edge);
   }
 
-  /** By id; where several sources used it, the caller's own one or the one asked for. */
+  /** By id; if several sources used it, the message of the requested source or the caller's own one. */
   private async find(id: string, request: FastifyRequest): Promise<MessageRow & { payload: string }> {
     const { source } = queryOf(request.query, ['source']);
     const rows = id.includes('\u0000') ? [] : await this.messages.find(id, source);
@@ -179,19 +179,19 @@ export class MessagesController {
   }
 }
 
-function answerOne(outcome: Outcome, reply: FastifyReply): void {
+function replyOne(outcome: Outcome, reply: FastifyReply): void {
   void reply
     .code(outcome.kind === 'accepted' ? 202 : 200)
     .header('location', `/v1/messages/${encodeURIComponent(outcome.id)}`)
-    .send(answerOf(outcome));
+    .send(replyBody(outcome));
 }
 
-function answerBatch(outcomes: readonly Outcome[], reply: FastifyReply): void {
-  void reply.code(202).send({ messages: outcomes.map(answerOf) });
+function replyBatch(outcomes: readonly Outcome[], reply: FastifyReply): void {
+  void reply.code(202).send({ messages: outcomes.map(replyBody) });
 }
 
-function answerOf(outcome: Outcome) {
-  // What was refused has been thrown.
+function replyBody(outcome: Outcome) {
+  // A refusal has been thrown before.
   const { kind, id, status, gap, gapFilled } = outcome as Exclude<Outcome, Refusal>;
   return {
     id,
@@ -211,7 +211,7 @@ function refuseConflicts(outcomes: readonly Outcome[], { batch, pointer }: Poste
 
 function reasonOf(outcome: Outcome): string {
   return outcome.kind === 'too-many-gaps'
-    ? 'This producer skipped too many numbers; go on with a new Producer-Id.'
+    ? 'This producer skipped too many numbers; continue with a new Producer-Id.'
     : `The id "${outcome.id}" is taken by a message with other content.`;
 }
 

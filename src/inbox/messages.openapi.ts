@@ -16,7 +16,7 @@ export const MESSAGE: SchemaObject = {
       type: 'string',
       minLength: 1,
       maxLength: MAX_TYPE,
-      description: 'Not `urn:sluice:…`: that is what the service says itself.',
+      description: 'Not `urn:sluice:…`, which is reserved for the service itself.',
       example: 'urn:ekp:events/candidate-accepted',
     },
     payload: { description: 'Any JSON value.', example: { candidateId: 'c-1' } },

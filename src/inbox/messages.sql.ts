@@ -15,14 +15,14 @@ export const FIND_MESSAGES = `
   ORDER BY inbox.position LIMIT 20`;
 
 /**
- * messages.list — newest first, among the rows that `look` finds; only the conditions asked for are written, each with its
- * own parameter. What is wanted may be rare: a page looks at so many rows and no more, and answers down to where it has seen
- * them all (`edge`; null: to the end). There is always a row; without a message it has no position.
- * $1 most messages
+ * messages.list — newest first, among the rows that `search` finds; only the requested conditions are written, each with its
+ * own parameter. Matching rows may be rare: a page reads a limited number of rows, and is complete down to the position `edge`
+ * (null: to the end). There is always one row; without a message it has no position.
+ * $1 max messages
  */
-export function listMessages(look: string, conditions: readonly string[]): string {
+export function listMessages(search: string, conditions: readonly string[]): string {
   return `
-  WITH RECURSIVE ${look},
+  WITH RECURSIVE ${search},
   edge AS MATERIALIZED (
     SELECT CASE WHEN bool_or(past) THEN NULL ELSE max(position) FILTER (WHERE last) END AS position FROM looked
   )
@@ -39,26 +39,26 @@ export function listMessages(look: string, conditions: readonly string[]): strin
   ORDER BY page.position DESC`;
 }
 
-/** How many rows a page looks at for those that are wanted. */
-export const MAX_LOOKED_AT = 20_000;
+/** How many rows a page reads to find matching ones. */
+export const MAX_ROWS_READ = 20_000;
 
 /**
- * From the beginning of a transaction that stores messages, which is when they were received, to their positions. Below a
- * row that is older by more than this nothing was received later; unless the row was scheduled: its position is as young
- * as the time it became due.
+ * Max time between the start of a transaction that stores messages (their `received_at`) and the assignment of their positions.
+ * If a row is older than a time by more than this, no row with a lower position was received after that time; unless the row
+ * was scheduled: its position was assigned when it became due.
  */
 const LATEST_POSITION = `interval '2 minutes'`;
 
-/** Parameters, by the name they have in the statement. */
+/** Parameter names in the statement ($n). */
 interface Walk {
   readonly below: string;
-  readonly most: string;
+  readonly max: string;
   readonly key: string | undefined;
   readonly since: string | undefined;
 }
 
-/** Down the positions: of all messages, of those `which` an index has by position, or of a key. */
-export function lookDown(which: string, { below, most, key, since }: Walk): string {
+/** Descending by position: all messages, those that an index has by position (`which`), or those of a key. */
+export function findByPosition(which: string, { below, max, key, since }: Walk): string {
   const [range, order] = key
     ? [
         `(key, position) > (${key}::text, 0) AND (key, position) < (${key}::text, ${below}::bigint)`,
@@ -70,36 +70,36 @@ export function lookDown(which: string, { below, most, key, since }: Walk): stri
     : 'false';
   return `
   looked AS MATERIALIZED (
-    SELECT position, row_number() OVER (ORDER BY ${order}) = ${most}::integer AS last, ${past} AS past
-    FROM inbox WHERE ${range} AND ${which} ORDER BY ${order} LIMIT ${most}::integer
+    SELECT position, row_number() OVER (ORDER BY ${order}) = ${max}::integer AS last, ${past} AS past
+    FROM inbox WHERE ${range} AND ${which} ORDER BY ${order} LIMIT ${max}::integer
   )`;
 }
 
 /**
- * The youngest of each lane that are ready, by the index of the claims: one over positions alone would lure their planner,
- * and cost every message.
+ * The newest ready rows of each lane, by the index of the claims: the planner would use an index over positions alone for
+ * claims too, and every message would have to maintain it.
  */
-export function lookInLanes({ below, lanes, most }: Record<'below' | 'lanes' | 'most', string>): string {
+export function findReady({ below, lanes, max }: Record<'below' | 'lanes' | 'max', string>): string {
   return `
   looked AS MATERIALIZED (
-    SELECT ready.position, ready.nth = ${most}::integer AS last, false AS past
+    SELECT ready.position, ready.nth = ${max}::integer AS last, false AS past
     FROM unnest(${lanes}::integer[]) AS asked(lane)
     CROSS JOIN LATERAL (
       SELECT position, row_number() OVER (ORDER BY lane DESC, position DESC) AS nth FROM inbox
       WHERE (lane, position) > (asked.lane, 0) AND (lane, position) < (asked.lane, ${below}::bigint)
         AND settled_at IS NULL AND waits IS NULL
-      ORDER BY lane DESC, position DESC LIMIT ${most}::integer
+      ORDER BY lane DESC, position DESC LIMIT ${max}::integer
     ) AS ready
   )`;
 }
 
-/** Of a key with many others of its kind beside it; then a page may be shorter than it could be. */
+/** At least this many rows are read of each held key, however many held keys there are; a page may then be shorter than possible. */
 const MIN_OF_A_KEY = 10;
 
 const HELD = `settled_at IS NULL AND waits = 'held'`;
 
-/** The youngest of each key that is held, from key to key over the index of the held. */
-export function lookBehindHolds({ below, most }: Record<'below' | 'most', string>): string {
+/** The newest rows of each held key, by a loose scan from key to key over the index of held rows. */
+export function findHeld({ below, max }: Record<'below' | 'max', string>): string {
   return `
   held(lane, key) AS (
     (SELECT lane, key FROM inbox WHERE ${HELD} ORDER BY lane, key, position LIMIT 1)
@@ -110,35 +110,35 @@ export function lookBehindHolds({ below, most }: Record<'below' | 'most', string
       ORDER BY lane, key, position LIMIT 1
     ) AS next
   ),
-  ${youngestOfKeys(`SELECT GREATEST(${MIN_OF_A_KEY}, LEAST(${most}::integer, ${MAX_LOOKED_AT} / count(*))) FROM held`, below)}`;
+  ${newestOfKeys(`SELECT GREATEST(${MIN_OF_A_KEY}, LEAST(${max}::integer, ${MAX_ROWS_READ} / count(*))) FROM held`, below)}`;
 }
 
-/** The same of one key. */
-export function lookBehindHold({ below, lane, key }: Record<'below' | 'lane' | 'key', string>): string {
+/** The same for one key. */
+export function findHeldOfKey({ below, lane, key }: Record<'below' | 'lane' | 'key', string>): string {
   return `
   held(lane, key) AS (SELECT ${lane}::integer, ${key}::text),
-  ${youngestOfKeys(`SELECT ${MAX_LOOKED_AT}`, below)}`;
+  ${newestOfKeys(`SELECT ${MAX_ROWS_READ}`, below)}`;
 }
 
-function youngestOfKeys(most: string, below: string): string {
+function newestOfKeys(max: string, below: string): string {
   return `
   looked AS MATERIALIZED (
-    SELECT late.position, late.nth = (${most}) AS last, false AS past
+    SELECT late.position, late.nth = (${max}) AS last, false AS past
     FROM held
     CROSS JOIN LATERAL (
       SELECT position, row_number() OVER (ORDER BY lane DESC, key DESC, position DESC) AS nth FROM inbox
       WHERE inbox.lane = held.lane AND inbox.key = held.key AND inbox.position < ${below}::bigint AND ${HELD}
-      ORDER BY lane DESC, key DESC, position DESC LIMIT (${most})
+      ORDER BY lane DESC, key DESC, position DESC LIMIT (${max})
     ) AS late
   )`;
 }
 
-/** As deep as the largest claim that a setting allows, and as many holds as one claim takes. */
+/** The rows of the largest claim that a setting allows, and the holds that one claim reads. */
 const MAX_MARK = 2_000;
 const MAX_HOLDS = 64;
 
-/** What is marked stands at the head of a leased lane, or of a key whose hold is due: all of it is looked at. */
-export function lookInHand({ below }: { below: string }): string {
+/** Claimed rows are at the head of a leased lane, or of a key whose hold is due: all of those are read. */
+export function findProcessing({ below }: { below: string }): string {
   return `
   leased AS MATERIALIZED (SELECT lane FROM lane WHERE queue = 'inbox' AND leased_until > '-infinity'),
   looked AS MATERIALIZED (

@@ -1,11 +1,14 @@
+import { randomUUID } from 'node:crypto';
+import { laneOf } from '../lanes/lane-of.ts';
+
 /** A message as accepted, not yet stored. JSON stays text: it is stored exactly as it was sent. */
 export interface NewMessage {
   readonly id: string;
-  /** Whose id it is: (source, id) names a message once and for all. */
+  /** (source, id) identifies a message. */
   readonly source: string;
   readonly type: string;
   readonly key: string;
-  /** It came without one, so its key is its id: it is not counted with others of that key, nor superseded, and holds none of them. */
+  /** It was sent without a key, so its key is its id. It does not belong to other messages of that key: it neither supersedes nor holds them. */
   readonly keyless: boolean;
   readonly lane: number;
   /** JSON text. */
@@ -17,17 +20,44 @@ export interface NewMessage {
   readonly producer: ProducerSequence | undefined;
 }
 
-/** A producer is named by the api key it posts with and its own id, whatever the source of its messages. */
+/** A producer is identified by the api key it posts with and its own id, whatever the source of its messages. */
 export interface ProducerSequence {
   readonly caller: string;
   readonly id: string;
   readonly sequence: number;
 }
 
-/** The inbox has a fixed number of lanes: rows carry theirs, so it can only be changed with all of them. */
+/** The number of lanes is fixed: every row stores its lane, so a change would have to rewrite all rows. */
 export const INBOX_LANES = 256;
 
-/** Messages posted with a key come from that key; CloudEvents bring a source of their own. */
+type Optional = 'headers' | 'occurredAt' | 'dueAt' | 'expiresAt' | 'producer';
+type Fields = Pick<NewMessage, 'source' | 'type' | 'payload'> &
+  Partial<Pick<NewMessage, Optional>> & {
+    readonly id?: string | undefined;
+    readonly key?: string | undefined;
+  };
+
+/** Without an id it gets a random one; without a key its key is its id. */
+export function newMessage(fields: Fields): NewMessage {
+  const id = fields.id ?? randomUUID();
+  const key = fields.key ?? id;
+  return {
+    id,
+    source: fields.source,
+    type: fields.type,
+    key,
+    keyless: fields.key === undefined,
+    lane: laneOf(key, INBOX_LANES),
+    payload: fields.payload,
+    headers: fields.headers,
+    occurredAt: fields.occurredAt,
+    dueAt: fields.dueAt,
+    expiresAt: fields.expiresAt,
+    producer: fields.producer,
+  };
+}
+
+/** The source of messages in the native format is the api key they are posted with; CloudEvents have a source of their own. */
 export function sourceOfCaller(name: string): string {
   return `urn:sluice:api-keys/${name}`;
 }

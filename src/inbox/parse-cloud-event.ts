@@ -21,7 +21,7 @@ import { completed, type Envelope } from './parse-message.ts';
 
 const MAX_SOURCE = 512;
 
-/** Strings by the standard; a number in their place would name another event than the same digits quoted. */
+/** Strings by the standard; a number instead would identify another event than the same digits in quotes. */
 const TEXTS = new Set([
   'specversion',
   'id',
@@ -35,13 +35,13 @@ const TEXTS = new Set([
   'dataschema',
 ]);
 
-/** As CloudEvents 0.3 named it: how the payload writes data that is not text. */
+/** The name in CloudEvents 0.3 for how the payload encodes data that is not text. */
 const ENCODING = 'datacontentencoding';
 const BASE64 = 'base64';
 
 const QUOTED = /^"(?:[^"\\]|\\.)*"$/;
 
-/** The attributes of a CloudEvent as text, whichever mode it came in. */
+/** The attributes of a CloudEvent as text, in any mode. */
 type Attributes = Map<string, string>;
 
 /** Structured mode: one JSON object. */
@@ -124,7 +124,7 @@ export function parseBinaryCloudEvent(
   return toMessage(attributes, payload, envelope, '', faults);
 }
 
-/** JSON as it is; other text as a string; bytes that no JSON string holds as base64, as `data_base64` would. */
+/** JSON stays as it is; other text becomes a string; bytes that no JSON string can contain become base64, like `data_base64`. */
 function binaryData(body: Buffer, contentType: string | undefined, attributes: Attributes): string {
   if (body.length === 0) return 'null';
   const text = decodeUtf8(body);
@@ -189,16 +189,16 @@ function extensions(
 function required(
   check: typeof checkText,
   value: string | undefined,
-  longest: number,
+  maxLength: number,
   pointer: string,
   faults: Faults,
 ): string | undefined {
-  return value === undefined ? faults.add(pointer, 'is required') : check(value, longest, pointer, faults);
+  return value === undefined ? faults.add(pointer, 'is required') : check(value, maxLength, pointer, faults);
 }
 
 /**
- * As the HTTP binding reads it: out of its quotes first, then percent-decoded once. Senders that do not percent-encode
- * there are too (the library for JavaScript is one): a `%` that begins no escape stands for itself, and so do bytes.
+ * As the HTTP binding requires: quotes are removed first, then it is percent-decoded once. Some senders do not percent-encode
+ * (the library for JavaScript is one): a `%` that starts no escape is kept, and so are bytes beyond ASCII.
  */
 function decodedHeader(value: string): string | undefined {
   const text = headerText(QUOTED.test(value) ? value.slice(1, -1).replace(/\\(.)/g, '$1') : value);

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ExactJson, type JsonSlice } from '../http/json/exact-json.ts';
 import { pointerTo } from '../http/pointer.ts';
-import { laneOf } from '../lanes/lane-of.ts';
 import {
   checkHeader,
   checkHeadersSize,
@@ -17,18 +16,18 @@ import {
   stringOf,
   unquoted,
 } from './fields.ts';
-import { INBOX_LANES, type NewMessage, type ProducerSequence } from './new-message.ts';
+import { type NewMessage, newMessage, type ProducerSequence } from './new-message.ts';
 
-/** What the request around a message says about it. */
+/** What a message gets from the request it came with. */
 export interface Envelope {
   readonly source: string;
-  /** Stands in for a missing id. */
+  /** Used as the id if the message has none. */
   readonly idempotencyKey: string | undefined;
   readonly traceparent: string | undefined;
   readonly producer: ProducerSequence | undefined;
 }
 
-/** Fields while they are read; `undefined` where absent or faulty (then there is a fault). */
+/** Fields while they are read; `undefined` where absent or invalid (then there is a fault). */
 export interface Draft {
   id?: string | undefined;
   type?: string | undefined;
@@ -40,7 +39,7 @@ export interface Draft {
   expiresAt?: string | undefined;
 }
 
-/** One message of the native format, from the slices of a checked text. */
+/** One message of the native format, from the slices of a scanned text. */
 export function parseMessage(
   text: string,
   slice: JsonSlice,
@@ -91,24 +90,20 @@ function readField(draft: Draft, text: string, member: JsonSlice, parent: string
   }
 }
 
-/** Fills in what the sender may leave out: the id, and the key, which is then the id. */
+/** Adds what comes from the request around the message. */
 export function completed(draft: Draft, envelope: Envelope): NewMessage {
-  const id = draft.id ?? envelope.idempotencyKey ?? newId();
-  const key = draft.key ?? id;
-  return {
-    id,
+  return newMessage({
+    id: draft.id ?? envelope.idempotencyKey ?? newId(),
     source: envelope.source,
     type: draft.type!,
-    key,
-    keyless: draft.key === undefined,
-    lane: laneOf(key, INBOX_LANES),
+    key: draft.key,
     payload: draft.payload!,
     headers: withTrace(draft.headers, envelope.traceparent),
     occurredAt: draft.occurredAt,
     dueAt: draft.dueAt,
     expiresAt: draft.expiresAt,
     producer: envelope.producer,
-  };
+  });
 }
 
 function withTrace(headers: Record<string, string> | undefined, traceparent: string | undefined) {
@@ -162,7 +157,7 @@ function readHeaders(
   return members.length ? headers : undefined;
 }
 
-/** UUIDv7: grows with time, so that its index is written at one end. Node keeps a stock of random UUIDs. */
+/** UUIDv7: grows with time, so that its index is written at one end. Node caches random UUIDs, so they are cheap. */
 function newId(): string {
   const time = Date.now().toString(16).padStart(12, '0');
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;

@@ -1,7 +1,7 @@
-/** What is known of one producer: the highest number so far and the ranges below it that never came. */
+/** The state of one producer: the highest number so far, and the ranges below it that have not been received. */
 export interface ProducerState {
   readonly last: number;
-  /** Inclusive, ascending, apart from each other. */
+  /** Inclusive, ascending, not adjacent. */
   readonly missing: readonly Range[];
 }
 
@@ -17,19 +17,19 @@ export type Verdict =
   | { readonly kind: 'filler' }
   | { readonly kind: 'too-many-gaps' };
 
-/** A producer with this many holes is broken; refusing it loses nothing, forgetting a hole would. */
+/** A producer with this many gaps is broken. To refuse its messages loses nothing; to forget a gap would. */
 export const MAX_GAPS = 10_000;
 
 /**
- * B4: last+1 → next; seen before → repeated; beyond → accepted, and the gap is reported; a late one that fills
- * a reported gap → accepted. Numbers may begin at 0 or 1, so a first 1 reports no gap, yet a late 0 is taken.
+ * B4: last+1 → next; seen before → duplicate; higher → accepted, and the gap is reported; a number that fills a reported
+ * gap → accepted. Numbers may start at 0 or 1, so a first 1 reports no gap, and a 0 after it is still accepted.
  */
 export function judge(state: ProducerState, sequence: number): [Verdict, ProducerState] {
   if (sequence > state.last) return advance(state, sequence);
   const index = state.missing.findIndex(({ from, to }) => from <= sequence && sequence <= to);
   if (index < 0) return [{ kind: 'seen' }, state];
   const missing = without(state.missing, index, sequence);
-  // A filler in the middle of a gap makes two of it.
+  // A filler in the middle of a gap splits it into two.
   if (missing.length > MAX_GAPS) return [{ kind: 'too-many-gaps' }, state];
   return [{ kind: 'filler' }, { last: state.last, missing }];
 }

@@ -17,7 +17,7 @@ export class RateLimit {
     this.perSecond = settings.apiKeyRateLimit;
   }
 
-  /** A batch larger than a full bucket is let through alone, and paid for afterwards. */
+  /** A batch larger than a full bucket is accepted when the bucket is full, and leaves it negative. */
   take(caller: string, messages: number): void {
     if (this.perSecond === 0) return;
     const bucket = this.filled(caller);

@@ -3,10 +3,10 @@ import { checkText, Faults, headerText, MAX_BATCH, MAX_ID } from './fields.ts';
 import { type ProducerSequence, sourceOfCaller } from './new-message.ts';
 import type { Envelope } from './parse-message.ts';
 
-/** It becomes the id; in a batch with the message's number behind it. */
+/** It becomes the id; in a batch, the index of the message is appended. */
 const MAX_KEY = { one: MAX_ID, batch: MAX_ID - `/${MAX_BATCH - 1}`.length };
 
-/** What the headers say of the message, or of each message of a batch, that the body holds. */
+/** What the request headers say about the message, or about each message of a batch, in the body. */
 export function readEnvelope(
   headers: IncomingHttpHeaders,
   caller: string,
@@ -21,11 +21,11 @@ export function readEnvelope(
   };
 }
 
-/** Headers are not part of the body: their faults point at the whole and say the name. */
+/** Headers are not part of the body: their faults have an empty pointer and name the header. */
 function checkedHeader(
   headers: IncomingHttpHeaders,
   name: string,
-  longest: number,
+  maxLength: number,
   faults: Faults,
 ): string | undefined {
   const value = headers[name.toLowerCase()];
@@ -33,12 +33,12 @@ function checkedHeader(
   const text = headerText(value);
   if (text === undefined) return faults.add('', `the header ${name} is not UTF-8`);
   const own = new Faults();
-  const checked = checkText(text, longest, '', own);
+  const checked = checkText(text, maxLength, '', own);
   for (const { detail } of own.list) faults.add('', `the header ${name} ${detail}`);
   return checked;
 }
 
-/** W3C trace context; a malformed one is ignored, as the standard asks. */
+/** W3C trace context; a malformed one is ignored, as the standard requires. */
 function traceparentOf(headers: IncomingHttpHeaders): string | undefined {
   const value = headers.traceparent;
   return typeof value === 'string' && /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/.test(value)

@@ -8,19 +8,19 @@ import { parseBinaryCloudEvent, parseStructuredCloudEvent } from './parse-cloud-
 import { type Envelope, parseMessage } from './parse-message.ts';
 import { readEnvelope } from './read-envelope.ts';
 
-/** How deep a payload may be nested; the levels of the document around it come on top. */
+/** How deep a payload may be nested, not counting the levels of the document around it. */
 const MAX_PAYLOAD = 64;
-/** To list the items of a batch although one of them is nested too deep. */
+/** Used to list the items of a batch although one of them is nested too deep. */
 const MAX_TO_LIST = 1_000;
 const NO_BODY = Buffer.alloc(0);
 
-/** What a POST holds: one message, or a batch that is stored all or nothing. */
+/** The content of a POST: one message, or a batch that is stored all or nothing. */
 export interface Posted {
   readonly messages: readonly NewMessage[];
   readonly batch: boolean;
-  /** Of the list of a batch in the body. */
+  /** Where the list of a batch is in the body. */
   readonly pointer: string;
-  /** What it keeps in memory: its payloads are slices of the whole body. */
+  /** How much memory it takes: its payloads are slices of the whole body. */
   readonly bytes: number;
 }
 
@@ -88,7 +88,7 @@ function one(message: NewMessage | undefined, body: Buffer, faults: Faults): Pos
   return { messages: [message], batch: false, pointer: '', bytes: body.length };
 }
 
-/** Where a batch has its items, and what they are. */
+/** Where a batch has its items, and how they are parsed. */
 interface BatchForm {
   readonly pointer: string;
   /** Levels of the document around an item. */
@@ -115,7 +115,7 @@ const CLOUD_EVENTS: BatchForm = {
 interface BatchText {
   readonly text: string;
   readonly form: BatchForm;
-  /** Of an item: what a message alone may have. */
+  /** Max size of an item, the same as for a single message. */
   readonly maxBytes: number;
   readonly envelope: Envelope;
   readonly faults: Faults;
@@ -163,7 +163,7 @@ function listIn(document: JsonSlice, faults: Faults): JsonSlice | undefined {
   return list;
 }
 
-/** The whole was refused for what stands in one of its items: every item is looked at for itself. */
+/** The scan failed because of one item: every item is scanned alone, so that all faults are reported. */
 function refusedBatch(batch: BatchText, fault: JsonFault): Problem {
   const { text, form, faults } = batch;
   if (fault.code === 'malformed') return refused(fault);
@@ -187,11 +187,11 @@ function refusedBatch(batch: BatchText, fault: JsonFault): Problem {
     if (own.ok) parseItem(batch, own.value, index);
     else faults.add(own.fault.pointer, own.fault.detail);
   });
-  const told = faults.list.some(({ pointer }) => pointer === fault.pointer);
-  return told ? invalid(faults.list) : invalid([fault, ...faults.list]);
+  const reported = faults.list.some(({ pointer }) => pointer === fault.pointer);
+  return reported ? invalid(faults.list) : invalid([fault, ...faults.list]);
 }
 
-/** A batch that is sent again must find its messages again: each gets an id and a number of its own. */
+/** Each message gets an id and a sequence number of its own, so that a repeated batch is recognised as duplicates. */
 function nth(envelope: Envelope, index: number): Envelope {
   const { idempotencyKey, producer } = envelope;
   return {

@@ -1,6 +1,6 @@
 /**
- * What keeps a replica that lost its lease from doing harm, each for itself. All of it, always: only tests and the
- * stress run take one away, to see that what it guards against then happens and that they would notice.
+ * Two guards, each sufficient by itself, keep a replica that lost its lease from changing anything. Both are always on: only
+ * tests and fault runs turn one off, to show that the failure it prevents then happens and is detected.
  */
 export const GUARDS = {
   /** The fence proves the token. */

@@ -1,10 +1,10 @@
 import { prepared } from '../database/prepared.ts';
 
 /*
- * What the holder of lanes does with them, whatever the queue: each lane goes with the token it was leased under. Lanes
+ * What the holder of lanes does with them, for both queues: each lane is passed with the token it was leased under. Lanes
  * are locked in the order of their numbers: an UPDATE by itself locks them in the order its plan happens to find them,
- * and two holders could wait for each other. Rows with other tokens are left alone: a replica that lost its lanes must not
- * wait for the transaction of their new holder.
+ * and two holders could deadlock. Lanes with other tokens are not locked: a replica that lost its lanes must not wait for
+ * the transaction of their new holder.
  */
 
 /** lease.fence — locks the lanes until the transaction ends and returns their tokens. $1 queue, $2 lanes, $3 tokens */
@@ -12,7 +12,7 @@ export const FENCE = prepared(`
   SELECT lane, token FROM lane WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = ANY ($3::uuid[])
   ORDER BY lane FOR NO KEY UPDATE`);
 
-/** lease.renew — moves the end of the leases. $1 queue, $2 lanes, $3 tokens, $4 lease in ms */
+/** lease.renew — extends the leases. $1 queue, $2 lanes, $3 tokens, $4 lease in ms */
 export const RENEW = prepared(`
   WITH locked AS MATERIALIZED (
     SELECT lane, token FROM lane WHERE queue = $1 AND lane = ANY ($2::integer[]) AND token = ANY ($3::uuid[])

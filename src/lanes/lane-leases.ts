@@ -2,13 +2,13 @@ import type { Database, Statement } from '../database/database.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { FENCE, RELEASE, RENEW } from './lane-leases.sql.ts';
 
-/** A lane, and the token that proves that it is held. */
+/** A lane, and the token that proves who holds it. */
 export interface HeldToken {
   readonly lane: number;
   readonly token: string;
 }
 
-/** The life of a lease after it was taken, for both stages: fence, renew, release. */
+/** What happens to a lease after it was taken, for both stages: fence, renew, release. */
 export class LaneLeases {
   constructor(
     private readonly queue: string,
@@ -18,7 +18,7 @@ export class LaneLeases {
 
   /**
    * Locks the lanes until the transaction ends; returns those that another replica holds now. A lock, not an update:
-   * nothing to vacuum after it, even while an old snapshot is open elsewhere.
+   * it leaves nothing to vacuum, even while an old snapshot is open elsewhere.
    */
   async fence<Held extends HeldToken>(held: readonly Held[], tx: Transaction): Promise<Held[]> {
     if (held.length === 0) return [];
@@ -34,12 +34,12 @@ export class LaneLeases {
     return held.filter(({ lane }) => !renewed.has(lane));
   }
 
-  /** In a transaction that settles what was claimed of them: until it is committed, they are still held. */
+  /** In the transaction that settles the rows claimed from these lanes: until it commits, the lanes are still held. */
   async release(held: readonly HeldToken[], tx: Transaction): Promise<void> {
-    if (held.length > 0) await tx.execute(...this.releasing(held));
+    if (held.length > 0) await tx.execute(...this.releaseStatement(held));
   }
 
-  releasing(held: readonly HeldToken[]): Required<Statement> {
+  releaseStatement(held: readonly HeldToken[]): Required<Statement> {
     return [RELEASE, this.pairs(held)];
   }
 

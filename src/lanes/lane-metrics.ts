@@ -3,7 +3,7 @@ import { Metrics } from '../telemetry/metrics.ts';
 
 export type Stage = 'inbox' | 'outbox';
 
-/** What goes wrong between replicas, by the stage it happens in. */
+/** Lost leases and take-overs between replicas, by stage. */
 @Injectable()
 export class LaneMetrics {
   private readonly lost;
@@ -13,17 +13,17 @@ export class LaneMetrics {
   constructor(metrics: Metrics) {
     this.lost = metrics.counter({
       name: 'leases_lost_total',
-      help: 'Lanes that another replica took over while this one thought it held them.',
+      help: 'Lanes that another replica took over although this one had not released them.',
       labelNames: ['stage'],
     });
     this.fenced = metrics.counter({
       name: 'fenced_writes_total',
-      help: 'Transactions that changed nothing because a lane of theirs was lost.',
+      help: 'Transactions that were rolled back because one of their lanes was lost.',
       labelNames: ['stage'],
     });
     this.taken = metrics.counter({
       name: 'taken_over_total',
-      help: 'Messages or deliveries that a dead or frozen replica had in flight; such deliveries are sent again.',
+      help: 'Messages or deliveries that a crashed or frozen replica had in flight; such deliveries are sent again.',
       labelNames: ['stage'],
     });
     for (const stage of ['inbox', 'outbox'])

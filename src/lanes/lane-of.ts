@@ -1,7 +1,7 @@
 /**
- * Which lane a key takes. FROZEN: rows in the database carry the answer, and order per key rests on every
- * version of the service giving the same one. FNV-1a over the key's UTF-8 bytes (fast for short texts), then
- * murmur3's finaliser, because FNV alone leaves the low bits poor.
+ * The lane of a key. FROZEN: rows in the database store the result, and order per key depends on every version of the
+ * service computing the same one. FNV-1a over the key's UTF-8 bytes (fast for short texts), then murmur3's finaliser,
+ * because the low bits of FNV alone are badly distributed.
  */
 export function laneOf(key: string, lanes: number): number {
   let hash = 0x811c9dc5;

@@ -10,8 +10,8 @@ import {
 } from '../../test/support/lanes.ts';
 import { openSession, untilBlocked } from '../../test/support/session.ts';
 import { GUARDS } from './guards.ts';
-import { SUSPECT_AFTER } from './lane-queue.ts';
-import { type Lease, LeaseLost } from './lease.ts';
+
+import { type Lease, LeaseLost, SUSPECT_AFTER } from './lease.ts';
 import type { LeasedRows } from './lease-request.ts';
 
 const BROKEN = new Error('Connection terminated');
@@ -574,7 +574,7 @@ describe('7. crashes', () => {
     for (let crash = 1; crash <= 3; crash++) {
       const { lease, rows } = (await a.queue.leaseSuspect())!;
       expect(rows.map(({ position, attempt }) => [position, attempt])).toEqual([[1, crash]]);
-      expect(lease).toMatchObject({ careful: true, suspectsUpTo: crash === 1 ? 3 : 1 });
+      expect(lease).toMatchObject({ oneAtATime: true, suspectsUpTo: crash === 1 ? 3 : 1 });
       expect(await attempts()).toEqual([crash, 0, 0]);
       await leasesRunOut();
     }

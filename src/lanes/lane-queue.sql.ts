@@ -7,49 +7,61 @@ import { prepared } from '../database/prepared.ts';
  * Lane probes are written as row comparisons, `(lane, position) > (…) AND (lane, position) <= (…)`: then the
  * planner has one sensible plan, on an empty or never-analysed table too. Written as `lane = … ORDER BY position
  * LIMIT 1` a lease once took 46 s (all rows in one lane, after ANALYZE). The end is the last position of the lane and
- * not the beginning of the next: before PostgreSQL 18 a scan stops only at a row whose first column is beyond the
- * end, so a look at an empty lane would read all of the next one. Every LATERAL has a LIMIT: without one the planner
- * makes a join of it, and on a table it takes for small reads all of it for each row.
+ * not the start of the next: before PostgreSQL 18 a scan stops only at a row whose first column is beyond the
+ * end, so a probe of an empty lane would read all of the next one. Every LATERAL has a LIMIT: without one the planner
+ * turns it into a join, and on a table that it estimates as small the join reads the whole table for each row.
  */
 export interface QueueTable {
   readonly table: string;
-  /** What a claim returns of a row, besides its lane and position. */
+  /** The columns that a claim returns besides lane, position and place. */
   readonly columns: string;
-  /** A statement over `lost(position, attempt)`: what a crashed holder had in its hands. */
+  /** A statement over `lost(position, attempt)`, the rows that a crashed holder had claimed. */
   readonly onTakeOver?: string;
 }
 
 /**
- * For the statements below, in one transaction with them. The claim is not made durable by itself: a lost claim is a claim
- * that never was, and the token it left in memory then proves nothing. Nor is the release: a lost one is a lease that ends.
+ * For the statements below, in one transaction with them. The COMMIT of a claim does not wait for the disk: after a crash of
+ * the server, a claim that was lost never happened, and the token that a replica still has in memory matches no lane. The
+ * same goes for a release: if it is lost, the lease expires.
  */
 export const QUEUE_SETTINGS = FORCE_INDEX_PLANS_ASYNC_COMMIT;
 
-/** No position is greater. */
+export function queueStatements(table: QueueTable) {
+  return {
+    lease: leaseLanes(table, 'all'),
+    leaseHinted: leaseLanes(table, 'hinted'),
+    takeOver: takeOver(table),
+    giveBack: giveBackRows(table),
+    claim: claimRows(table),
+    clear: clearHolds(table),
+  };
+}
+
+/** The greatest possible position. */
 const LAST = '9223372036854775807';
 
 /**
- * Due holds of a lane that one claim looks at. They are taken in the order they became due; `statement_timestamp`,
- * not `clock_timestamp`: a volatile time is no index condition, and every look would step over all holds that are
- * not due yet.
+ * Due holds of a lane that one claim reads, in the order they became due. The statements compare with
+ * `statement_timestamp`, not `clock_timestamp`: a volatile function is no index condition, and every scan would step over
+ * all holds that are not due yet.
  */
 const MAX_DUE_HOLDS = 64;
 
 /**
- * Marks are looked for this deep in a lane and its holds: as deep as the largest claim that a setting allows. What lies
- * deeper is not charged twice when it is claimed.
+ * How many rows from the head of a lane, and of each held key, are searched for marks: as many as the largest claim that a
+ * setting allows. A marked row further back keeps its mark, and is not charged twice when it is claimed.
  */
 const MAX_MARKED = 2_000;
 const MAX_MARKED_HOLDS = 5_000;
 
 /**
- * lane.lease — free lanes that have work (a ready row, a due hold, or a lease that ran out), in lane order from $2 on,
+ * lane.lease — free lanes that have work (a ready row, a due hold, or an expired lease), in lane order from $2 on,
  * or among the hinted ones ($3). SKIP LOCKED: a lane whose holder is in a transaction right now is not free.
- * Two statements: one for both would have to be planned for each use, or read all lanes for a hint.
- * $1 queue, $2 first lane, $3 hint or null, $4 most lanes, $5 token, $6 lease in ms, $7 replica,
- * $8 crashes from which on a lane is suspect, $9 whether suspect lanes are wanted or the others; null: all
+ * Two statements: a single one would have to be planned for each execution, or read all lanes for a hint.
+ * $1 queue, $2 first lane, $3 hint or null, $4 max lanes, $5 token, $6 lease in ms, $7 replica,
+ * $8 crashes from which on a lane is suspect, $9 true: only suspect lanes, false: only the others, null: all
  */
-export function leaseLanes({ table }: QueueTable, which: 'all' | 'hinted'): string {
+function leaseLanes({ table }: QueueTable, which: 'all' | 'hinted'): string {
   const candidates = which === 'all' ? '$3::integer[] IS NULL' : 'lane.lane = ANY ($3::integer[])';
   return prepared(`
     WITH free AS (
@@ -85,22 +97,22 @@ export function leaseLanes({ table }: QueueTable, which: 'all' | 'hinted'): stri
 }
 
 /**
- * lane.takeOver — after a crash: what its previous holder had in flight waits again where it was, uncharged; only a
- * message that was alone in a careful holder's hands keeps the charge. Answers with the positions.
+ * lane.takeOver — after a crash: the rows that the previous holder had claimed become ready or held again, uncharged; only
+ * a message that was claimed alone, in a lane that was suspect already, keeps the charge. Returns the positions.
  * $1 queue, $2 token, $3 crashes from which on the charge stays, $4 lanes or null
  */
 export function takeOver({ table, onTakeOver = 'SELECT position FROM lost' }: QueueTable): string {
   return `${unmark(table, 'AND lane.crashes > 0')} ${onTakeOver}`;
 }
 
-/** lane.giveBack — the same by the holder itself, for what it does not get to. $3 as above */
-export function giveBackRows({ table }: QueueTable): string {
+/** lane.giveBack — the same by the holder itself, for rows that it claimed and does not process. $1 to $4 as above */
+function giveBackRows({ table }: QueueTable): string {
   return `${unmark(table, '')} SELECT position FROM lost`;
 }
 
 /**
- * The marked rows are looked for where a claim takes them from, at the heads of the ready and of the held rows: over
- * both together there is no index, and everything that ever ended would be read (measured: 0.1–5 s per lease).
+ * The marked rows are searched where a claim takes them from, at the heads of the ready and of the held rows: there is no
+ * index over both together, and every settled row would be read (measured: 0.1–5 s per lease).
  */
 function unmark(table: string, which: string): string {
   return `
@@ -144,16 +156,16 @@ function unmark(table: string, which: string): string {
 }
 
 /**
- * lane.claim — the oldest rows of the lanes we hold, among those that are ready and those held back by a hold that is
- * due. A second statement after the lease on purpose: it needs a snapshot taken when nobody else can change these rows
- * any more. Ready rows of a held key are parked, so that however many there are, no claim meets them twice; a held row
- * waits while a ready one of its key stands before it (that one is parked now, and both are taken next time).
+ * lane.claim — the oldest rows of the lanes that this replica holds, among the ready rows and the rows behind a hold that
+ * is due. A second statement after the lease on purpose: it needs a snapshot taken when no other replica can change these
+ * rows any longer. Ready rows of a held key are parked, so that no claim reads them twice, however many there are; a held
+ * row waits while a ready row of its key has a lower position (the ready one is parked now, and the next claim gets both).
  * A row that is marked already was left behind by a crash: it was charged then.
  * Rows are marked where they were found (ctid): only the holder of a lane changes its rows, so they are still there.
- * Answers with at least one row, whose position is null when nothing was claimed, and how many were parked.
- * $1 queue, $2 tokens, $3 lanes, $4 most rows per lane, $5 how many ready ones of a lane are looked at, $6 most rows
+ * Returns at least one row, whose position is null when nothing was claimed, and how many rows were parked.
+ * $1 queue, $2 tokens, $3 lanes, $4 max rows per lane, $5 how many ready rows of a lane are read, $6 max rows
  */
-export function claimRows({ table, columns }: QueueTable): string {
+function claimRows({ table, columns }: QueueTable): string {
   return prepared(`
     WITH mine AS MATERIALIZED (
       SELECT lane.lane FROM lane
@@ -217,13 +229,13 @@ export function claimRows({ table, columns }: QueueTable): string {
 }
 
 /**
- * lane.clearHolds — holds that are due and have nothing left behind them. Only the lane's holder does this, after its
- * claim: what the claim parked is seen here. An operator may prolong one meanwhile: the time is looked at once more.
- * Written as NOT EXISTS it became a join that read all parked rows with every claim (500,000 of them: 9.4 s); and
- * PostgreSQL 15 has no index scan for a list of lanes and a list of keys, hence the ctid.
+ * lane.clearHolds — deletes holds that are due and have no held rows left. Only the lane's holder does this, after its
+ * claim, so that it sees the rows which the claim parked. An operator may prolong a hold at the same time, so its time is
+ * compared once more by the DELETE. Written as NOT EXISTS it became a join that read all parked rows with every claim
+ * (500,000 of them: 9.4 s); and PostgreSQL 15 has no index scan for a list of lanes and a list of keys, hence the ctid.
  * $1 queue, $2 tokens, $3 lanes
  */
-export function clearHolds({ table }: QueueTable): string {
+function clearHolds({ table }: QueueTable): string {
   return prepared(`
     WITH done AS MATERIALIZED (
       SELECT due.ctid
@@ -243,23 +255,24 @@ export function clearHolds({ table }: QueueTable): string {
     DELETE FROM hold WHERE ctid = ANY (ARRAY(SELECT ctid FROM done)) AND until <= clock_timestamp()`);
 }
 
-/** lane.blame — what happened in these lanes counts as a crash. $1 queue, $2 token, $3 lanes or null */
+/** lane.countCrash — the lanes' last holder is counted as crashed. $1 queue, $2 token, $3 lanes or null */
 export const COUNT_CRASH = `
   UPDATE lane SET crashes = LEAST(crashes + 1, 1000)
   WHERE queue = $1 AND token = $2 AND ($3::integer[] IS NULL OR lane = ANY ($3))`;
 
-/** lane.leave — gives lanes back, their crashes stay known. $1 queue, $2 token, $3 lanes or null */
+/** lane.free — ends the leases but keeps the count of crashes. $1 queue, $2 token, $3 lanes or null */
 export const FREE_LANES = `
   UPDATE lane SET leased_until = '-infinity', token = NULL
   WHERE queue = $1 AND token = $2 AND ($3::integer[] IS NULL OR lane = ANY ($3))`;
 
-/** An operator's hold that would have ended before this one, which has no end: it is still theirs when this one is over. */
+/** An operator's hold would end, and the new one has no end: when the new one is removed, the operator's hold continues. */
 const OUTLASTED = `hold.reason = 'operator' AND hold.until > clock_timestamp() AND hold.until < EXCLUDED.until
       AND EXCLUDED.until = 'infinity'`;
 
 /**
- * hold.set — a key waits until a time; the longer of two holds wins and gives the reason, of two without end the later:
- * a dead letter is not let go with an operator's hold that was there before, and the note of that one stays with it.
+ * hold.set — a key waits until a time. The longer of two holds wins and gives the reason; of two without end, the later
+ * one: when an operator removes a hold set before the dead letter, the dead letter still holds its key. The note of the
+ * operator's hold is kept.
  * $1 queue, then arrays: keys, lanes, ms from now (null: without end), reasons
  */
 export const SET_HOLDS = `

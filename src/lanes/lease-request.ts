@@ -4,18 +4,18 @@ import type { Lease } from './lease.ts';
 export interface LaneRow {
   readonly position: number;
   readonly lane: number;
-  /** Where the claimed row lies (ctid), until its holder changes it. */
+  /** The ctid of the claimed row, valid until its holder changes the row. */
   readonly place: string;
 }
 
 export interface LeaseRequest {
-  /** Only these lanes; undefined: all, from the cursor on. */
+  /** Lease only these lanes; undefined: scan all, from the cursor on. */
   readonly hint: readonly number[] | undefined;
   readonly maxLanes: number;
   readonly maxRows: number;
-  /** However few lanes were free. */
+  /** Max rows of each lane, however few lanes were free. */
   readonly maxPerLane?: number;
-  /** For hinted lanes that surely have work; those that anybody crashed in are left to a look that is not quick. */
+  /** Use one round trip, for hinted lanes that were just written to. It skips lanes whose last holder crashed. */
   readonly quick?: boolean;
 }
 
@@ -24,12 +24,12 @@ export interface LeasedRows<Row> {
   readonly rows: Row[];
 }
 
-/** A lease and a claim that go along with somebody else's transaction, the one that writes what is claimed. */
+/** A lease and a claim that are part of the transaction which writes the claimed rows. */
 export interface PiggybackLease<Row> {
-  /** To be issued last, after STRAIGHT_PLANS. */
+  /** To be issued last in the transaction, after FORCE_INDEX_PLANS. */
   readonly statements: readonly Statement[];
-  /** What came of them, from their answers; once that transaction is committed. Undefined: the lanes were not to be had. */
-  leased(answers: readonly (readonly unknown[])[]): LeasedRows<Row> | undefined;
-  /** The transaction failed; where its COMMIT may have happened nevertheless, what it took is given back. */
+  /** After the COMMIT, with the results of the statements. Undefined: none of the lanes was free. */
+  leased(results: readonly (readonly unknown[])[]): LeasedRows<Row> | undefined;
+  /** The transaction failed. If its COMMIT may have happened nevertheless, the lanes are given back. */
   failed(error: unknown): void;
 }

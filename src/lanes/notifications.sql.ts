@@ -1,5 +1,5 @@
-/** One channel for all queues of a database; the payload says which lanes of which queue. */
+/** One channel for all queues of a database; the payload names the queues and their lanes. */
 export const CHANNEL = 'sluice_written';
 
-/** Sent by itself, never in the transaction that writes: inside, it would serialise all commits (measured: 4.3 ×). */
+/** Sent on its own, never in the transaction that writes: there it would serialise all commits (measured: 4.3 ×). */
 export const NOTIFY = `SELECT pg_notify('${CHANNEL}', $1)`;

@@ -14,17 +14,17 @@ import { LOG, type Log } from '../telemetry/logger.ts';
 import { CHANNEL, NOTIFY } from './notifications.sql.ts';
 import { Wakeups } from './wakeups.ts';
 
-/** Not more often than this: a replica that is told twice in a row finds the same work. */
+/** Notifications are sent at most this often: a second one right after the first would announce the same work. */
 const THROTTLE_MS = 10;
-/** What is asked here takes the server no time. */
-const ANSWERED_WITHIN_MS = 5_000;
+/** LISTEN and the ping take the server no time; a connection without a reply for this long is dropped. */
+const REPLY_TIMEOUT_MS = 5_000;
 const RECONNECT_MS = 1_000;
-/** A connection that only listens does not hear that its server is gone. */
+/** A connection that only listens does not notice that its server is gone, so it is pinged. */
 const PING_MS = 5_000;
 
 /**
- * Tells the other replicas which lanes were written to, and hears it from them. Only a help: polling alone finds
- * everything, and is all there is behind a pooler in transaction mode.
+ * Notifies the other replicas which lanes were written to, and listens for their notifications. This only saves time:
+ * polling alone finds everything, and is the only way behind a pooler in transaction mode.
  */
 @Injectable()
 export class Notifications implements OnApplicationBootstrap, BeforeApplicationShutdown {
@@ -55,13 +55,13 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
   async beforeApplicationShutdown(): Promise<void> {
     clearTimeout(this.timer);
     const stopped = this.listening.stop();
-    // At once: a pass may wait for its answer.
+    // Closed first: a pass may be waiting for a reply on it.
     if (this.client) await closeClient(this.client);
     await stopped;
     if (this.client) await closeClient(this.client);
   }
 
-  /** What is written within the throttle is told together. */
+  /** Writes within the throttle are announced together. */
   private queueNotify(queue: string, lanes: ReadonlySet<number>): void {
     const known = this.written.get(queue) ?? new Set();
     for (const lane of lanes) known.add(lane);
@@ -76,7 +76,7 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     try {
       await this.database.query(NOTIFY, [JSON.stringify([this.sender, ...payload])]);
     } catch {
-      // They poll.
+      // The other replicas find the work by polling.
     }
   }
 
@@ -92,13 +92,13 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
     client.on('error', drop);
     client.on('end', drop);
     client.on('notification', ({ payload }) => this.receive(payload));
-    // A server that goes silent now would be waited for by whoever stops this replica. Not `end()`: of a client that is
+    // Without this, stopping the replica would wait for a server that has gone silent. Not `end()`: for a client that is
     // still connecting, node-postgres then never settles `connect()`.
     const destroy = () => destroyConnection(client);
     signal.addEventListener('abort', destroy, { once: true });
     try {
       await client.connect();
-      await ask(client, `LISTEN ${CHANNEL}`);
+      await query(client, `LISTEN ${CHANNEL}`);
       this.client = client;
       this.pingAtMs = performance.now() + PING_MS;
     } catch (error) {
@@ -111,7 +111,7 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
 
   private async ping(client: pg.Client): Promise<void> {
     this.pingAtMs = performance.now() + PING_MS;
-    await ask(client, 'SELECT').catch(() => this.drop(client));
+    await query(client, 'SELECT').catch(() => this.drop(client));
   }
 
   private drop(client: pg.Client): void {
@@ -120,19 +120,19 @@ export class Notifications implements OnApplicationBootstrap, BeforeApplicationS
   }
 
   private receive(payload: string | undefined): void {
-    const told = parsePayload(payload);
-    if (!told || told.sender === this.sender) return;
-    for (const [queue, ...lanes] of told.queues) this.wakeups.wake(queue, new Set(lanes));
+    const notification = parsePayload(payload);
+    if (!notification || notification.sender === this.sender) return;
+    for (const [queue, ...lanes] of notification.queues) this.wakeups.wake(queue, new Set(lanes));
   }
 }
 
-async function ask(client: pg.Client, text: string): Promise<void> {
-  await client.query({ text, query_timeout: ANSWERED_WITHIN_MS } as pg.QueryConfig);
+async function query(client: pg.Client, text: string): Promise<void> {
+  await client.query({ text, query_timeout: REPLY_TIMEOUT_MS } as pg.QueryConfig);
 }
 
 type QueueLanes = readonly [queue: string, ...lanes: number[]];
 
-/** Whoever may connect to the database may send on the channel: what is not ours is not heard. */
+/** Every client of the database can send on the channel: payloads of another form are ignored. */
 function parsePayload(payload: string | undefined): { sender: string; queues: QueueLanes[] } | undefined {
   try {
     const [sender, ...queues] = JSON.parse(payload ?? '') as [string, ...QueueLanes[]];

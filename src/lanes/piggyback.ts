@@ -1,30 +1,30 @@
 import { Injectable } from '@nestjs/common';
 import type { LaneRow, LeasedRows, PiggybackLease } from './lease-request.ts';
 
-type Offer = (lanes: ReadonlySet<number>) => PiggybackLease<LaneRow> | undefined;
+type LeaseFactory = (lanes: ReadonlySet<number>) => PiggybackLease<LaneRow> | undefined;
 
 /**
- * The port between those who write to a queue and those who work on it in the same process: the worker may lease and
- * claim the lanes that are written to with the writer's own commit, a round trip or two before a wake-up would find them.
+ * The port between the writers and the workers of a queue in the same process: a worker can lease the written lanes and claim
+ * from them in the writer's own transaction, one or two round trips earlier than after a wake-up.
  */
 @Injectable()
 export class Piggyback {
-  private readonly offers = new Map<string, Offer>();
+  private readonly factories = new Map<string, LeaseFactory>();
 
-  /** By whoever works on the queue. */
-  serve(queue: string, offer: Offer): void {
-    this.offers.set(queue, offer);
+  /** Called by the worker of the queue. */
+  register(queue: string, factory: LeaseFactory): void {
+    this.factories.set(queue, factory);
   }
 
-  /** By whoever writes to these lanes; undefined: nobody here has time for them, and a wake-up has to do. */
-  offer(queue: string, lanes: ReadonlySet<number>): PiggybackLease<LaneRow> | undefined {
-    return this.offers.get(queue)?.(lanes);
+  /** Called by the writer to these lanes. Undefined: no worker of this process is idle; a wake-up must suffice. */
+  leaseFor(queue: string, lanes: ReadonlySet<number>): PiggybackLease<LaneRow> | undefined {
+    return this.factories.get(queue)?.(lanes);
   }
 }
 
 /**
- * Lanes that are offered to go along with a transaction. Each offer is open until it is known what became of that
- * transaction and, if it took the lanes, until `onLeased` is through with them: whoever stops waits for both.
+ * Piggyback leases that are not done yet. Each is open until the outcome of its transaction is known and, if it leased the
+ * lanes, until `onLeased` has finished with them: a shutdown waits for both.
  */
 export class PiggybackLeases<Row extends LaneRow> {
   private readonly open = new Set<Promise<void>>();
@@ -42,8 +42,8 @@ export class PiggybackLeases<Row extends LaneRow> {
     void promise.then(() => this.open.delete(promise));
     return {
       statements: piggyback.statements,
-      leased: (answers) => {
-        const leased = piggyback.leased(answers);
+      leased: (results) => {
+        const leased = piggyback.leased(results);
         resolve(leased && onLeased(leased));
         return leased;
       },

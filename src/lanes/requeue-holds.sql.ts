@@ -1,25 +1,26 @@
 import type { Stage } from './lane-metrics.ts';
 
 /**
- * lane.lock — nobody claims, settles or clears holds in the lane until we are done: for that long we stand in for its
- * holder. What it has in its hands is not touched. One lane at a time, so that nobody waits in a circle. $1 queue, $2 lane
+ * lane.lock — until the transaction ends, its holder cannot claim, settle or clear holds in the lane: the transaction acts in
+ * place of the holder. Rows that the holder has claimed are not touched. One lane at a time, to avoid deadlocks.
+ * $1 queue, $2 lane
  */
 export const LOCK_LANE = 'SELECT FROM lane WHERE queue = $1 AND lane = $2 FOR NO KEY UPDATE';
 
-/** lane.lockAtRest — the same, unless somebody is at it. */
+/** lane.tryLock — the same; returns no row if another transaction has locked the lane. */
 export const TRY_LOCK_LANE = `${LOCK_LANE} SKIP LOCKED`;
 
-/** Several may be half way through one key: it goes on when the last of them lets go. */
-const KEPT_BY = `string_to_array(hold.kept_by, ', ')`;
+/** `kept_by` lists all requeuers that are part way through the key: it continues when the last of them has finished. */
+const REQUEUERS = `string_to_array(hold.kept_by, ', ')`;
 
-/** hold.keeps — whether the keeper keeps it. $1 queue, $2 lane, $3 key, $4 keeper */
+/** hold.hasRequeueHold — whether the requeuer is part way through the key. $1 queue, $2 lane, $3 key, $4 requeuer */
 export const HAS_REQUEUE_HOLD = `
-  SELECT FROM hold WHERE queue = $1 AND lane = $2 AND key = $3 AND $4 = ANY (${KEPT_BY})`;
+  SELECT FROM hold WHERE queue = $1 AND lane = $2 AND key = $3 AND $4 = ANY (${REQUEUERS})`;
 
 /**
- * hold.keep — a key that is half way waits, whatever held it, until the rest of it is put back, too: what is behind it
- * would come before the rest. One that waited behind its dead letter goes on then, where the keeper passes those.
- * $1 queue, $2 lane, $3 key, $4 keeper, $5 note, $6 whether it passes dead letters
+ * hold.setRequeueHold — a key of which only some rows were put back waits, whatever held it before, until the rest is put
+ * back too: otherwise later rows would overtake the rest. A key that was held by a dead letter continues after that if the
+ * requeuer passes dead letters. $1 queue, $2 lane, $3 key, $4 requeuer, $5 note, $6 whether it passes dead letters
  */
 export const SET_REQUEUE_HOLD = `
   INSERT INTO hold (queue, lane, key, until, reason, note, kept_by, then_until)
@@ -30,12 +31,13 @@ export const SET_REQUEUE_HOLD = `
                         WHEN hold.until = 'infinity' THEN hold.then_until ELSE hold.until END,
       reason = CASE WHEN $6 AND hold.reason = 'dead-letter' OR hold.until <= clock_timestamp() THEN EXCLUDED.reason
                     ELSE hold.reason END
-  WHERE (EXCLUDED.kept_by = ANY (${KEPT_BY})) IS NOT TRUE`;
+  WHERE (EXCLUDED.kept_by = ANY (${REQUEUERS})) IS NOT TRUE`;
 
 /**
- * hold.due — what was put back stands behind a hold that is due: it is taken before whatever waits behind it, oldest first.
- * A key that waits behind its dead letter goes on where the keeper passes those; when another is half way through it, with
- * that. $1 queue, $2 lane, $3 keys, $4 keeper, $5 note, $6 whether it passes dead letters
+ * hold.setDue — rows that were put back are behind a hold that is due: they are claimed before later rows, oldest first.
+ * A key held by a dead letter continues if the requeuer passes dead letters; if another requeuer is part way through the
+ * key, it continues when that one has finished.
+ * $1 queue, $2 lane, $3 keys, $4 requeuer, $5 note, $6 whether it passes dead letters
  */
 export const SET_DUE = `
   INSERT INTO hold (queue, lane, key, until, reason, note)
@@ -43,22 +45,26 @@ export const SET_DUE = `
   ON CONFLICT (queue, lane, key) DO UPDATE
   SET until = CASE WHEN hold.kept_by IS NULL THEN EXCLUDED.until ELSE hold.until END,
       then_until = EXCLUDED.until, reason = EXCLUDED.reason
-  WHERE $6::boolean AND hold.reason = 'dead-letter' AND ($4 = ANY (${KEPT_BY})) IS NOT TRUE`;
+  WHERE $6::boolean AND hold.reason = 'dead-letter' AND ($4 = ANY (${REQUEUERS})) IS NOT TRUE`;
 
-const OTHERS = `array_remove(${KEPT_BY}, $4)`;
+const OTHERS = `array_remove(${REQUEUERS}, $4)`;
 const STAYS = `(hold.reason = 'dead-letter' OR ${OTHERS} <> '{}')`;
 
-/** hold.letGo — of holds that we kept; that of one that died meanwhile stays its own. $1 queue, $2 lane, $3 keys, $4 keeper */
+/**
+ * hold.removeRequeueHold — the requeuer has finished these keys. The hold of a message that became a dead letter since then
+ * stays. $1 queue, $2 lane, $3 keys, $4 requeuer
+ */
 export const REMOVE_REQUEUE_HOLD = `
   UPDATE hold
   SET kept_by = NULLIF(array_to_string(${OTHERS}, ', '), ''), then_until = CASE WHEN ${STAYS} THEN then_until END,
       until = CASE WHEN ${STAYS} THEN until ELSE COALESCE(then_until, 'infinity') END,
       reason = CASE WHEN ${STAYS} OR note IS NULL THEN reason ELSE 'operator' END
-  WHERE queue = $1 AND lane = $2 AND key = ANY ($3::text[]) AND $4 = ANY (${KEPT_BY})`;
+  WHERE queue = $1 AND lane = $2 AND key = ANY ($3::text[]) AND $4 = ANY (${REQUEUERS})`;
 
 /**
- * hold.endOfDeadLetter — it stands for those that died since it was set, and ends when the last of them is dealt with;
- * where an operator holds the key, too (the note), it goes on as theirs. $1 queue, $2 lane, $3 keys
+ * hold.endDeadLetterHold — a dead letter's hold covers all dead letters of the key since it was set, and ends when the last of
+ * them is revived or discarded. If an operator holds the key too (there is a note), it becomes the operator's hold.
+ * $1 queue, $2 lane, $3 keys
  */
 export const endDeadLetterHold = (table: Stage) => `
   UPDATE hold

@@ -16,34 +16,34 @@ export interface LaneRef {
   readonly lane: number;
 }
 
-/** Who puts rows that ended back into the queue, some of a lane at a time: a ruling or a replay. */
+/** An operator's revive or discard, or a replay: it puts ended rows back into the queue, part of a lane at a time. */
 export interface Requeuer {
   readonly name: string;
-  /** What its holds say to people. */
+  /** The note on its holds, for people. */
   readonly note: string;
-  /** A key that waits behind a dead letter goes on. */
+  /** Whether a key that is held by a dead letter continues. */
   readonly passesDeadLetters: boolean;
 }
 
 export interface ChangedKey {
   readonly key: string;
-  /** How many of its rows. */
+  /** How many of its rows were put back. */
   readonly changed: number;
-  /** Some of it is left. */
+  /** Some of its rows are still to be put back. */
   readonly partial: boolean;
 }
 
-/** Until the transaction ends. */
+/** Locks the lane until the transaction ends. */
 export async function lockLane(tx: Transaction, { stage, lane }: LaneRef): Promise<void> {
   await tx.query(LOCK_LANE, [stage, lane]);
 }
 
-/** The same; false: somebody is at it, and is not waited for. */
+/** The same without waiting; false: another transaction has locked the lane. */
 export async function tryLockLane(tx: Transaction, { stage, lane }: LaneRef): Promise<boolean> {
   return (await tx.query(TRY_LOCK_LANE, [stage, lane])).length > 0;
 }
 
-/** Whether it is half way through the key. */
+/** Whether the requeuer has put back some rows of the key, and not yet all. */
 export async function isPartlyRequeued(
   tx: Transaction,
   { stage, lane }: LaneRef,
@@ -54,7 +54,7 @@ export async function isPartlyRequeued(
   return rows.length > 0;
 }
 
-/** In a locked lane: what was put back goes on before whatever waits behind it, as soon as nothing of its key is left. */
+/** In a locked lane: the rows that were put back are processed before later rows, once all of their key are put back. */
 export async function holdRequeuedKeys(
   tx: Transaction,
   place: LaneRef,
@@ -62,19 +62,19 @@ export async function holdRequeuedKeys(
   { name, note, passesDeadLetters }: Requeuer,
 ): Promise<void> {
   const { stage, lane } = place;
-  const halfWay = keys.find((key) => key.partial);
-  const whole = completedKeys(keys);
+  const partial = keys.find((key) => key.partial);
+  const completed = completedKeys(keys);
   const due = completedKeys(keys.filter(({ changed }) => changed > 0));
   await Promise.all([
-    halfWay && tx.execute(SET_REQUEUE_HOLD, [stage, lane, halfWay.key, name, note, passesDeadLetters]),
-    // Before they are let go: after, it would end the hold of one that died meanwhile.
+    partial && tx.execute(SET_REQUEUE_HOLD, [stage, lane, partial.key, name, note, passesDeadLetters]),
+    // Before the requeue holds are removed: afterwards it would end the hold of a message that became a dead letter since.
     tx.execute(SET_DUE, [stage, lane, due, name, note, passesDeadLetters]),
-    tx.execute(REMOVE_REQUEUE_HOLD, [stage, lane, whole, name]),
-    endDeadLetterHolds(tx, place, whole),
+    tx.execute(REMOVE_REQUEUE_HOLD, [stage, lane, completed, name]),
+    endDeadLetterHolds(tx, place, completed),
   ]);
 }
 
-/** Of keys whose dead letters were dealt with; one that is kept ends when it is let go. */
+/** For keys whose dead letters were revived or discarded; where a requeue hold is set, the hold ends with that. */
 export async function endDeadLetterHolds(
   tx: Transaction,
   { stage, lane }: LaneRef,
@@ -83,7 +83,7 @@ export async function endDeadLetterHolds(
   await tx.execute(endDeadLetterHold(stage), [stage, lane, keys]);
 }
 
-/** Nothing of them is left. */
+/** Keys of which all rows are put back. */
 export function completedKeys(keys: readonly ChangedKey[]): string[] {
-  return keys.filter(({ partial: halfWay }) => !halfWay).map(({ key }) => key);
+  return keys.filter(({ partial }) => !partial).map(({ key }) => key);
 }

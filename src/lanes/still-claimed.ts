@@ -1,7 +1,7 @@
 /**
- * The end of an UPDATE of the rows that `named(position, attempt)` names, as long as they are still marked as claimed at
- * that attempt. `processing` is so rare in the statistics that a plain join compares every marked row with every one that
- * is named (measured: 250 ms for 512 rows instead of 8); this goes straight to each.
+ * The end of an UPDATE of the rows in `named(position, attempt)`, as far as they are still marked as claimed at that
+ * attempt. `processing` is so rare in the statistics that a plain join compares every marked row with every row of `named`
+ * (measured: 250 ms for 512 rows instead of 8); this reads each row by its position.
  */
 export const whereStillClaimed = (table: string) => (named: string) =>
   `

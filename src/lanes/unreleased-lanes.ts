@@ -1,40 +1,65 @@
+import type { Database } from '../database/database.ts';
 import { isServerRefusing } from '../database/faults.ts';
+import { COUNT_CRASH, FREE_LANES, QUEUE_SETTINGS } from './lane-queue.sql.ts';
+import { CHARGED_AFTER, NEVER_CHARGED } from './lease.ts';
 
-/** Lanes to give back: all of a token where it is not known which. */
-export interface Unreleased {
+interface Unreleased {
   readonly token: string;
+  /** Undefined: all lanes of the token, because it is not known which it has. */
   readonly lanes: readonly number[] | undefined;
   readonly countsAsCrash: boolean;
 }
 
-/** What could not be given back because the database was away, or may be ours without our knowing. */
+/**
+ * Lanes that this replica holds, or may hold without knowing it, and does not work on: their release failed because the
+ * database was unreachable, or the result of the COMMIT that leased them never arrived. They are given back before the next lease.
+ */
 export class UnreleasedLanes {
   private unreleased: Unreleased[] = [];
 
-  constructor(private readonly giveBack: (owed: Unreleased) => Promise<void>) {}
+  constructor(
+    private readonly queue: string,
+    private readonly database: Database,
+    private readonly sql: { readonly giveBack: string },
+  ) {}
 
-  /** They are given up because of an error: blamed for it, unless it is surely nobody's fault. */
+  /** The lanes are given up because of this error. It counts as a crash of theirs unless no message can have caused it. */
   add(token: string, error: unknown, lanes?: readonly number[]): void {
     this.unreleased.push({ token, lanes, countsAsCrash: !isServerRefusing(error) });
   }
 
-  /** What takes lanes, or has just taken them. If it fails, nobody is there to work on them. */
+  /** Runs what leases lanes, or claims from lanes just leased. If it fails, no caller knows of the lanes. */
   async addOnFailure<Taken>(token: string, take: () => Promise<Taken>): Promise<Taken> {
     try {
       return await take();
     } catch (error) {
-      // The commit may have happened: then these lanes are ours, and nobody knows.
+      // The commit may have happened: then this replica holds the lanes without knowing it.
       this.add(token, error);
       throw error;
     }
   }
 
-  /** Rejects where the database is still away; the rest stays owed. */
+  /** Rejects while the database is unreachable; what was not given back stays listed. */
   async giveBackAll(): Promise<void> {
     while (this.unreleased.length > 0) {
       const first = this.unreleased[0]!;
       await this.giveBack(first);
       this.unreleased = this.unreleased.filter((one) => one !== first);
     }
+  }
+
+  /** The claimed rows of these lanes become ready or held again. */
+  async giveBack({ token, lanes, countsAsCrash }: Unreleased): Promise<void> {
+    const values = [this.queue, token, lanes ?? null];
+    const chargedAfter = countsAsCrash ? CHARGED_AFTER : NEVER_CHARGED;
+    await this.database.transaction(async (tx) => {
+      // All are awaited, so that the error thrown is the first one and not one that followed from it.
+      await Promise.all([
+        tx.query(QUEUE_SETTINGS),
+        countsAsCrash ? tx.execute(COUNT_CRASH, values) : undefined,
+        tx.query(this.sql.giveBack, [this.queue, token, chargedAfter, lanes ?? null]),
+        tx.execute(FREE_LANES, values),
+      ]);
+    });
   }
 }

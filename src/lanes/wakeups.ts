@@ -1,25 +1,25 @@
 import { Injectable } from '@nestjs/common';
 
-/** An empty set: some lanes, it is not known which. */
+/** An empty set: it is not known which lanes. */
 export type Lanes = ReadonlySet<number>;
 
-/** Tells the loops at once which lanes of a queue were just written to. */
+/** Wakes the workers of a queue, with the lanes that were just written to. */
 @Injectable()
 export class Wakeups {
   private readonly handlers = new Map<string, ((lanes: Lanes) => void)[]>();
   private notifyOthers: (queue: string, lanes: Lanes) => void = () => undefined;
 
-  /** Called for every write to the queue that is heard of, here or elsewhere. */
-  on(queue: string, sleeper: (lanes: Lanes) => void): void {
-    this.handlers.set(queue, [...(this.handlers.get(queue) ?? []), sleeper]);
+  /** The handler is called for every announced write to the queue, by this process or another replica. */
+  on(queue: string, handler: (lanes: Lanes) => void): void {
+    this.handlers.set(queue, [...(this.handlers.get(queue) ?? []), handler]);
   }
 
-  /** Called for writes of this process, to tell the others. */
-  onLocalWrite(onward: (queue: string, lanes: Lanes) => void): void {
-    this.notifyOthers = onward;
+  /** The handler is called only for writes of this process, to notify the other replicas. */
+  onLocalWrite(handler: (queue: string, lanes: Lanes) => void): void {
+    this.notifyOthers = handler;
   }
 
-  /** After the commit. */
+  /** Called after the commit of a write. */
   announce(queue: string, lanes: Lanes): void {
     this.wake(queue, lanes);
     this.notifyOthers(queue, lanes);

@@ -71,7 +71,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     this.loop = loops.create('outbox', settings.outboxPoll, () => this.pass());
     runs.onReleased = ({ lane }) => this.pollLanes([lane, ...this.takeAll(this.postponed)]);
     settling.onHolds = (holds) => this.remember(holds);
-    piggyback.serve('outbox', (written) => this.offer(written));
+    piggyback.register('outbox', (written) => this.offer(written));
     wakeups.on('outbox', (written) => this.wake(written));
     listeners.onChange(() => this.scanAllSoon());
   }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { Stage } from '../support/stage.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { commandsReference, generatedPartOf, metricsReference, writeGeneratedPart } from './reference.ts';
 
 /** Set by `npm run docs:reference`: write the pages instead of comparing them. */
@@ -12,11 +12,11 @@ function isCurrent(page: string, text: string): void {
 }
 
 describe('the reference', () => {
-  let stage: Stage;
+  let cluster: TestCluster;
   beforeAll(async () => {
-    stage = await Stage.open();
+    cluster = await TestCluster.open();
   });
-  afterAll(() => stage.close());
+  afterAll(() => cluster.close());
 
   it('has every command as its help prints it; npm run docs:reference writes it', async () => {
     const reference = await commandsReference();
@@ -25,7 +25,7 @@ describe('the reference', () => {
   });
 
   it('has every metric of a running replica; npm run docs:reference writes it', async () => {
-    const reference = await metricsReference(stage.replica.app.nest.get(Metrics).registry);
+    const reference = await metricsReference(cluster.replica.app.nest.get(Metrics).registry);
     expect(reference.match(/^\| `sluice_/gm)!.length).toBeGreaterThan(35);
     isCurrent('docs/reference/metrics.md', reference);
   });

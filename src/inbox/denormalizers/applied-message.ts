@@ -23,9 +23,8 @@ export function messageOf(row: ClaimedMessage): Message {
 }
 
 /**
- * The payload as an instance of the declared class, or Refuse with every fault. Members without a rule stay as they
- * came and are kept from the libraries: class-transformer would copy them to the last leaf, and both stumble over one
- * named `constructor`.
+ * The payload as an instance of the declared class, or Refuse with every fault. Members without a rule are not passed to the
+ * libraries and stay as they are: class-transformer would copy them deeply, and both libraries fail on one named `constructor`.
  */
 export function withPayloadOf(message: Message, payloadClass: PayloadClass | undefined): Message {
   const type = classFor(message.type, payloadClass);
@@ -68,7 +67,7 @@ function instanceOf(type: Type<object>, plain: object): object {
 
 const known = new WeakMap<Type<object>, ReadonlySet<string>>();
 
-/** Those with a class-validator decorator. */
+/** The members with a class-validator decorator. */
 function ruledMembers(type: Type<object>): ReadonlySet<string> {
   const names = known.get(type) ?? new Set(rulesOf(type).map(({ propertyName }) => propertyName));
   known.set(type, names);

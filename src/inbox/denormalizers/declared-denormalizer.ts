@@ -13,7 +13,7 @@ export interface DeclaredDenormalizer {
 /** A wrong declaration: the service does not start. */
 export class DeclarationError extends Error {}
 
-/** One line per fault, all of them. */
+/** Throws with all faults, one per line. */
 export function checkDeclarations(declared: readonly DeclaredDenormalizer[]): void {
   const alone = declared.flatMap((one) =>
     faultsOfOne(one).map((fault) => `denormalizer ${one.name}: ${fault}`),
@@ -71,7 +71,7 @@ function payloadFaults({ types, payload }: DenormalizerOptions): string[] {
   ];
 }
 
-/** Without any, class-validator refuses whatever it is given: every message would be a dead letter. */
+/** Without any rule, class-validator rejects every value: every message would become a dead letter. */
 function ruleFaults(payload: Type<object>): string[] {
   if (hasRules(payload)) return [];
   return [`the payload class ${payload.name} has no rules: give its members decorators of class-validator`];
@@ -92,7 +92,7 @@ function sharedNames(declared: readonly DeclaredDenormalizer[]): string[] {
   );
 }
 
-/** A message is superseded as a whole: whoever else wants its type must agree. */
+/** A message is superseded as a whole: all denormalizers of its type must declare the same. */
 function disagreements(declared: readonly DeclaredDenormalizer[]): string[] {
   const faults: string[] = [];
   const first = new Map<string, DeclaredDenormalizer>();
@@ -110,7 +110,7 @@ function disagreements(declared: readonly DeclaredDenormalizer[]): string[] {
   return faults;
 }
 
-/** Messages in one slot drop each other: strangers who both call theirs "edit" do not mean that. */
+/** Messages in one slot supersede each other: two unrelated denormalizers that both use "edit" do not intend that. */
 function sharedSlots(declared: readonly DeclaredDenormalizer[]): string[] {
   return declared.flatMap((one, index) =>
     declared.slice(0, index).flatMap((other) => {

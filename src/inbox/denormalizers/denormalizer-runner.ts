@@ -17,29 +17,29 @@ export interface Preparation {
 
 export type Prepared = ReadonlyMap<ClaimedMessage, Preparation>;
 
-/** An apply threw: whose, and what. */
+/** An `apply` failed: for which messages, and why. */
 export class ApplyFailed extends Error {
   constructor(
-    /** All that are known to have failed by themselves; none when it cannot be told (a whole batch was applied). */
+    /** The messages that are known to have failed; empty if that is unknown (`applyBatch` got several). */
     readonly failed: readonly ClaimedMessage[],
-    /** The first one's. */
+    /** The error of the first of them. */
     readonly reason: unknown,
   ) {
     super('a denormalizer failed');
   }
 }
 
-/** Gives work up that does not end. */
+/** Rejects if the work does not end in time. */
 export type TimeLimit = <T>(work: Promise<T>) => Promise<T>;
 
-/** One denormalizer's turn at one message. */
+/** One message and one denormalizer that handles it. */
 interface Step {
   readonly row: ClaimedMessage;
   readonly one: DeclaredDenormalizer;
   readonly message: Message;
 }
 
-/** Its own fault: the connection was there, and nothing was asked of it, or too much. */
+/** The denormalizer caused it: the connection worked, and it sent no query, or too many. */
 class ApplyHung extends Error {
   constructor(cause: unknown) {
     super(`apply did not end (${(cause as Error).message}); what waits for others belongs into prepare`, {
@@ -56,12 +56,12 @@ function isTimedOut(error: unknown): boolean {
   return error instanceof TransactionTimeout || codeOf(error) === IDLE_IN_TRANSACTION;
 }
 
-/** It hung without asking anything of the database: whoever was under way with it did, too. */
+/** It hung without a query to the database: so did all messages that were being applied at that moment. */
 export function hungWithoutQuery(reason: unknown): boolean {
   return reason instanceof ApplyHung && codeOf(reason.cause) === IDLE_IN_TRANSACTION;
 }
 
-/** The transaction is dead already, or a text could not be parsed in it: whoever gets this did not kill it. */
+/** The transaction had failed before, or a statement could not be prepared in it: a message with this error did not cause the failure. */
 const ABORTED_BY_ANOTHER = ['25P02', '26000'];
 
 /** Runs the denormalizers over a batch, inside its transaction. */
@@ -73,17 +73,17 @@ export class DenormalizerRunner {
    * Message by message within a key, and for each message one denormalizer after the other; different keys side by
    * side. Not one denormalizer over all messages and then the next: two that each handle one type of the same table
    * would then see a key's messages in the order of the denormalizers, not of the messages.
-   * What is given up by the bound is the failure of those that were under way.
+   * When the time limit is exceeded, the messages that were being applied at that moment have failed.
    */
   async apply(
     rows: readonly ClaimedMessage[],
     tx: ReadModelTransaction,
     prepared: Prepared,
-    bound: TimeLimit = (work) => work,
+    timeLimit: TimeLimit = (work) => work,
   ): Promise<void> {
     const underWay = new Set<ClaimedMessage>();
     try {
-      await bound(this.applyStages(this.stepsOf(rows), tx, prepared, underWay));
+      await timeLimit(this.applyStages(this.stepsOf(rows), tx, prepared, underWay));
     } catch (error) {
       throw isTimedOut(error) ? new ApplyFailed([...underWay], new ApplyHung(error)) : error;
     }
@@ -103,7 +103,7 @@ export class DenormalizerRunner {
     }
   }
 
-  /** Payloads are checked before the first statement: one that does not match costs the others nothing. */
+  /** Payloads are checked before the first statement: a bad one causes no work for the other messages. */
   private stepsOf(rows: readonly ClaimedMessage[]): Step[] {
     const failures: ApplyFailed[] = [];
     const steps = rows.flatMap((row) => {
@@ -122,7 +122,7 @@ export class DenormalizerRunner {
     const denormalizers = this.denormalizers.of(row.type);
     if (denormalizers.length === 0) return [];
     const plain = messageOf(row);
-    // Checking takes longer than the rest of a message together: those who agree on the class share the instance.
+    // The check takes longer than everything else for a message: denormalizers with the same class share the instance.
     const checked = new Map<unknown, Message>();
     return denormalizers.map((one) => {
       const type = classFor(row.type, one.options.payload);
@@ -171,13 +171,13 @@ async function applyEach(
   );
 }
 
-/** One chain per key; the keys that a sequential denormalizer has to do with share one. No key is empty. */
+/** One chain per key; all keys that a sequential denormalizer handles share one chain, ''. No key is empty. */
 function chains(steps: readonly Step[]): Step[][] {
   const sequential = new Set(steps.filter(({ one }) => one.options.sequential).map(({ row }) => row.key));
   return groupBy(steps, ({ row }) => (sequential.has(row.key) ? '' : row.key));
 }
 
-/** Waits for all: statements in flight must not outlive the failure. Those who failed first-hand are reported. */
+/** Waits for all: no statement may still be in flight afterwards. Reports the messages that failed by themselves. */
 async function allOrFirstFailure(chains: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(chains);
   const failures = results.flatMap((result) =>
@@ -191,7 +191,7 @@ function throwAny(failures: readonly ApplyFailed[]): void {
   const [first] = failures;
   if (first)
     throw new ApplyFailed(
-      failures.flatMap(({ failed: guilty }) => guilty),
+      failures.flatMap(({ failed }) => failed),
       first.reason,
     );
 }

@@ -10,7 +10,7 @@ import { checkDeclarations, DeclarationError, type DeclaredDenormalizer } from '
 /** Every denormalizer of the application, found by its decorator. */
 @Injectable()
 export class Denormalizers implements OnModuleInit {
-  /** In the order they run; those that take turns message by message stand in one stage. */
+  /** In the order they run; denormalizers that are called message by message share a stage. */
   stages: readonly ReadonlySet<DeclaredDenormalizer>[] = [];
   private byType: ReadonlyMap<string, readonly DeclaredDenormalizer[]> = new Map();
 
@@ -68,7 +68,7 @@ function isDenormalizer(metatype: unknown): metatype is { readonly name: string 
   return typeof metatype === 'function' && Reflect.hasMetadata(DENORMALIZER, metatype);
 }
 
-/** Neighbours with `apply` together; each with `applyBatch` alone. */
+/** Adjacent denormalizers with `apply` share a stage; each one with `applyBatch` has its own. */
 function stagesOf(all: readonly DeclaredDenormalizer[]): Set<DeclaredDenormalizer>[] {
   const stages: Set<DeclaredDenormalizer>[] = [];
   let before: DeclaredDenormalizer | undefined;

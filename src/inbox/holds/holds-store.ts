@@ -39,7 +39,7 @@ export interface WhyRow {
 
 export type HoldCursor = readonly [lane: number, key: string];
 
-/** C4: what operators do with keys. They only ever set the end of a hold; the rows are the lane holder's. */
+/** C4: holds that operators set. They only set the end of a hold; only the lane's holder changes the rows. */
 @Injectable()
 export class HoldsStore {
   constructor(

@@ -62,7 +62,7 @@ export class HoldsController {
   @Delete('keys/:key/hold')
   @HttpCode(204)
   @Allow('admin')
-  @ApiOperation({ summary: 'End the hold of a key, whatever its reason; its messages go on in order.' })
+  @ApiOperation({ summary: 'End the hold of a key, whatever its reason; its messages continue in order.' })
   async end(@Param('key') key: string, @Req() request: FastifyRequest): Promise<void> {
     const ended = !key.includes('\u0000') && (await this.holds.end(key, request.caller.name));
     if (!ended) throw new Problem('not-found', 'This key is not held.');
@@ -76,7 +76,7 @@ export class HoldsController {
   @ApiResponse({
     status: 200,
     description:
-      '`reason` is the text that the hold was put with, else its `kind`: operator, retry, deferred, rate, dead-letter.',
+      '`reason` is the text that the hold was set with, else its `kind`: operator, retry, deferred, rate, dead-letter.',
   })
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['key', 'limit', 'cursor']);

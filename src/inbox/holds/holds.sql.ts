@@ -1,11 +1,11 @@
 import { withinBytes } from '../../http/page-bytes.ts';
 
-/** Without end until a dead letter is dealt with, or a ruling is through with the key. */
+/** Without end, until a dead letter is revived or discarded, or a requeuer has finished the key. */
 const ENDLESS = `(hold.reason = 'dead-letter' AND hold.until > clock_timestamp() OR hold.kept_by IS NOT NULL)`;
 
 /**
- * hold.put — by an operator; a hold that is without end for another reason is not shortened by this, only by ending it.
- * The note then tells that an operator holds the key, too: it stays held, until their end, when the other reason is gone.
+ * hold.put — by an operator. A hold that is without end for another reason is not shortened by this, only by ending it. The note
+ * then shows that an operator holds the key too: when the other reason is gone, the key stays held until the operator's end.
  * $1 key, $2 lane, $3 until or null, $4 note
  */
 export const PUT_HOLD = `
@@ -17,7 +17,7 @@ export const PUT_HOLD = `
       reason = CASE WHEN ${ENDLESS} THEN hold.reason ELSE EXCLUDED.reason END,
       note = EXCLUDED.note, set_at = CASE WHEN ${ENDLESS} THEN hold.set_at ELSE now() END`;
 
-/** hold.end — due from now on; the holder of the lane clears it away when nothing waits behind it any more. */
+/** hold.end — due from now on; the lane's holder deletes it when no row is held by it any longer. */
 export const END_HOLD = `
   UPDATE hold SET until = clock_timestamp(), kept_by = NULL, then_until = NULL
   WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;
@@ -36,7 +36,7 @@ export const LIST_HOLDS = `${withinBytes(
   'lane, key',
 )} ORDER BY lane, key`;
 
-/** why — all that one message may wait for, in one look. $1 position */
+/** why — everything that one message may wait for, in one query. $1 position */
 export const WHY = `
   SELECT message.id, message.status, message.key, message.due_at, message.error,
          NULLIF(hold.until, 'infinity') AS hold_until, hold.reason AS hold_kind,

@@ -28,7 +28,7 @@ export interface Why {
   readonly explanation: string;
 }
 
-/** Pure: the first thing that stands in the way, in the order a message would meet them. */
+/** Pure: the first reason to wait, in the order in which they apply to a message. */
 export function explain(row: WhyRow): Why {
   const { id, status } = row;
   if (['finished', 'dead', 'expired', 'superseded', 'discarded'].includes(status)) {
@@ -58,9 +58,9 @@ function heldBack(row: WhyRow): Pick<Why, 'waitsFor' | 'explanation'> {
   const until = hold_until ? `until ${hold_until.toISOString()}` : 'without end';
   const why: Record<string, string> = {
     'dead-letter': `Its key waits behind the dead letter ${deadLetter}; revive or discard that, or end the hold.`,
-    operator: `An operator holds its key ${until} (${hold_reason}); end the hold to let it go.`,
-    retry: `A message of its key is tried again later; its key waits ${until}.`,
-    deferred: `A denormalizer put a message of its key off; its key waits ${until}.`,
+    operator: `An operator holds its key ${until} (${hold_reason}); end the hold to release it.`,
+    retry: `A message of its key failed and will be retried; its key waits ${until}.`,
+    deferred: `A denormalizer deferred a message of its key; its key waits ${until}.`,
     rate: `Its key is over its rate; it waits ${until}.`,
   };
   const waitsFor = {

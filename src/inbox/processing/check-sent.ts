@@ -16,8 +16,8 @@ type Check = (text: string, pointer: string, faults: Faults) => unknown;
 const HALF_A_PAIR = /\p{Surrogate}/u;
 
 /**
- * What a denormalizer sends is held to what the front door asks of a message. Stored as it is, it would fail the whole
- * batch at its end, when nobody knows any more whose it was, or be a message that no route can name.
+ * A message that a denormalizer sends must satisfy the same rules as a posted one. Stored unchecked, it would fail the whole
+ * batch at its end, when it is no longer known who sent it, or it would be a message that no route can address.
  */
 export function checkSent({ type, key, headers = {}, dueAt }: MessageToSend): void {
   const faults = new Faults();
@@ -26,7 +26,7 @@ export function checkSent({ type, key, headers = {}, dueAt }: MessageToSend): vo
   checkHeaderCount(Object.keys(headers).length, '/headers', faults);
   for (const [name, value] of Object.entries(headers))
     check(value, pointerTo('/headers', name), faults, (text, at) => checkHeader(name, text, at, faults));
-  // The size of what is not text cannot be told; that is a fault already.
+  // The size of a value that is no string is unknown; that is a fault already.
   if (faults.list.length === 0) checkHeadersSize(headers, '/headers', faults);
   if (dueAt !== undefined) checkTime(timeText(dueAt), '/dueAt', faults);
   if (faults.list.length === 0) return;
@@ -34,7 +34,7 @@ export function checkSent({ type, key, headers = {}, dueAt }: MessageToSend): vo
   throw new Error(`a message cannot be sent: ${list.join('; ')}`);
 }
 
-/** From a payload anything can come, whatever its declared type says. */
+/** The value may come from a payload, so it can be anything, whatever its declared type says. */
 function check(value: unknown, pointer: string, faults: Faults, rule: Check): void {
   if (typeof value !== 'string') faults.add(pointer, 'must be a string');
   else if (HALF_A_PAIR.test(value)) faults.add(pointer, 'must not hold half of a surrogate pair');

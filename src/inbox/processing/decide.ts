@@ -1,6 +1,6 @@
 import { Defer, Refuse } from '../../contract/outcomes.ts';
 
-/** What becomes of a message that could not be applied. */
+/** What happens to a message that could not be applied. */
 export type Failure =
   | { readonly kind: 'retry'; readonly afterMs: number; readonly error: string }
   | { readonly kind: 'deferred'; readonly afterMs: number; readonly error: string }
@@ -8,7 +8,7 @@ export type Failure =
 
 const MAX_ERROR = 1_000;
 
-/** Pure: the error, the attempt and the schedule decide. `random` from 0 to 1 spreads retries by up to 20 %. */
+/** Pure: depends on the error, the attempt and the schedule. `random` from 0 to 1 delays retries by up to 20 %. */
 export function decide(
   error: unknown,
   attempt: number,
@@ -23,12 +23,12 @@ export function decide(
   return { kind: 'retry', afterMs: Math.round(delayMs * (1 + random * 0.2)), error: text };
 }
 
-/** For people; one line, bounded, and without what PostgreSQL quotes of the row. */
+/** For people: of limited length, and without the values that PostgreSQL quotes from the row. */
 export function errorText(error: unknown): string {
   return spoken(error).replaceAll('\u0000', '').slice(0, MAX_ERROR);
 }
 
-/** Anything can be thrown, also what cannot be turned into text: a denormalizer's fault must not become ours. */
+/** Anything can be thrown, also a value that cannot be converted to text: that must not cause an error here. */
 function spoken(error: unknown): string {
   try {
     return error instanceof Error ? `${error.name}: ${error.message}` : String(error);

@@ -1,7 +1,7 @@
 /**
- * inbox.wakeDue — messages whose time has come join the end of their lane in the order they were due, as if they were
- * posted now: a new position, so that nobody has to look behind for them. One replica at a time: two would each take
- * a part, and the later part could come first. $1 most
+ * inbox.wakeDue — messages that are due join the end of their lane in the order they were due, as if they were posted now:
+ * they get a new position, so that a claim need not search before its last position. One replica at a time: two would each
+ * take a part, and the later part could come first. $1 max
  */
 export const WAKE_DUE = `
   WITH only_one AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('inbox.wakeDue')) AS mine),

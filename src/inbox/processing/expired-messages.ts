@@ -17,7 +17,7 @@ interface Late {
   readonly lane: number;
 }
 
-/** A9: what waits behind a hold, or for its dueAt, expires too, at its time and not when that wait ends. */
+/** A9: a message that is held, or waits for its dueAt, expires at its expiresAt too, and not when that wait ends. */
 @Injectable()
 export class ExpiredMessages {
   constructor(
@@ -40,7 +40,7 @@ export class ExpiredMessages {
     return ended >= MAX_AT_ONCE ? 'again' : 'idle';
   }
 
-  /** As the holder of the lane would; one that is in a transaction right now is left for the next look. */
+  /** Acts in place of the lane's holder; a lane whose holder is in a transaction right now is left for the next pass. */
   private expire(late: readonly Late[]): Promise<number> {
     return this.database.transaction(async (tx) => {
       if (!(await tryLockLane(tx, { stage: 'inbox', lane: late[0]!.lane }))) return 0;

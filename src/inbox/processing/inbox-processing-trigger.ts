@@ -21,14 +21,14 @@ import { Preparations } from './preparations.ts';
 import { PrepareLanes } from './prepare-lanes.ts';
 
 /**
- * So long after a lane is released it is looked at again, unless something wakes the worker: sooner, the look would be in
- * the way of what its message set off, the deliveries.
+ * A released lane is polled again after this time, unless something wakes the worker: an earlier poll would compete with the
+ * deliveries that its messages caused.
  */
 const POLL_AGAIN_MS = 10;
 
 /**
- * Lanes are kept at least this many times as long as it took to lease them. Where many replicas share few cores a lease and a
- * batch each take longer than a slice, and every batch would pay for a lease and a release of its own.
+ * Lanes are held for at least this many times as long as it took to lease them. Where many replicas share few cores, a lease
+ * and a batch each take longer than a slice, and every batch would need a lease and a release of its own.
  */
 const LEASE_WORTH = 4;
 
@@ -36,17 +36,18 @@ const LEASE_WORTH = 4;
 const FEW_LANES = 2;
 
 /**
- * D2: on every replica, any number of workers, each: lease lanes, claim rows, process, claim again while there is work
- * and its slice lasts, release. A worker never overlaps itself; two workers never have the same lane.
+ * D2: every replica has any number of workers. Each leases lanes, claims rows, processes them, claims again while there is
+ * work and its slice lasts, and releases the lanes. A worker never runs twice at the same time; two workers never hold the
+ * same lane.
  */
 @Injectable()
 export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly workers: Loop[];
-  /** One for the whole process, so that a message that kills it was alone in careful hands. */
+  /** One worker for the whole process, so that a message which crashes the process was the only suspect in flight. */
   private readonly suspects: Loop;
-  /** Lanes somebody wrote to, or that were just released and may have been written to meanwhile. */
+  /** Lanes that were written to, or were just released and may have been written to while they were held. */
   private hinted = new Set<number>();
-  /** Some of them were written to, so there is surely work. */
+  /** Some of the hinted lanes were written to, so they have work. */
   private written = false;
   private scannedAllAtMs = Number.NEGATIVE_INFINITY;
   private readonly laneBudget: LaneBudget;
@@ -76,7 +77,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       this.suspectPass(signal, progressed),
     );
     wakeups.on('inbox', (lanes) => this.wake(lanes));
-    piggyback.serve('inbox', (lanes) => this.offer(lanes));
+    piggyback.register('inbox', (lanes) => this.offer(lanes));
   }
 
   onApplicationBootstrap(): void {
@@ -84,20 +85,20 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     for (const loop of [...this.workers, this.suspects]) loop.start();
   }
 
-  /** Stops claiming; what is in flight is finished, what waits for a call outside is given back uncharged. */
+  /** Stops claiming. Batches in flight are finished; messages that wait for `prepare` are given back uncharged. */
   async beforeApplicationShutdown(): Promise<void> {
     this.slowLanes.stop();
     this.stopping.abort();
     clearTimeout(this.pollAgain);
     await Promise.all([...this.workers, this.suspects].map((loop) => loop.stop()));
     await this.offers.allSettled();
-    // Only now: a worker may have handed over a lane with its last breath.
+    // Only now: a worker may have handed over a lane in its final pass.
     await this.slowLanes.stopped();
   }
 
   /**
-   * For a lone message, if a worker rests: its lane is leased and the message claimed with the commit that stores it, a
-   * round trip earlier. Whoever takes it says what came of that commit.
+   * For a single new message, if a worker is idle: its lane is leased and the message claimed in the transaction that stores
+   * it, one round trip earlier. The writer reports the outcome of that transaction.
    */
   private offer(lanes: ReadonlySet<number>): PiggybackLease<ClaimedMessage> | undefined {
     const resting = this.workers.filter((worker) => worker.isIdle).length;
@@ -107,7 +108,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     return this.offers.track(piggyback, (leased) => this.workDirectly(leased));
   }
 
-  /** As a worker would; what goes wrong has been told then. */
+  /** Like a worker's pass; an error has been logged by then. */
   private async workDirectly(leased: LeasedRows<ClaimedMessage>): Promise<void> {
     const { lease } = leased;
     const lanes = [...lease.lanes];
@@ -133,7 +134,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     this.wakeOne();
   }
 
-  /** One resting worker is enough. If none rests, one goes on at once: it may be just about to. */
+  /** One idle worker is enough. If none is idle, one starts its next pass at once: it may be about to become idle. */
   private wakeOne(): void {
     (this.workers.find((worker) => worker.isIdle) ?? this.workers[0]!).wake();
   }
@@ -155,24 +156,24 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     if (!leased) return this.hinted.size > 0 ? 'again' : 'idle';
     const { lease } = leased;
     const lanes = [...lease.lanes];
-    // A look at all lanes ends when it has enough: those it did not come to are still to be looked at.
+    // A scan of all lanes ends when it has enough of them: hinted lanes that it did not reach are still to be polled.
     if (everywhere) for (const lane of hints) if (!lease.lanes.has(lane)) this.hinted.add(lane);
     if (everywhere && lanes.length >= maxLanes) this.scannedAllAtMs = Number.NEGATIVE_INFINITY;
     await this.abandonOnFailure(lease, () => this.work(leased, askedAtMs, signal, progressed));
     const again = everywhere || lease.more || this.hinted.size > 0;
-    // There may be more by now, and others saw the lanes as taken.
+    // There may be more work by now, and other workers skipped these lanes while they were held.
     for (const lane of lanes) this.hinted.add(lane);
     return again ? 'again' : { afterMs: POLL_AGAIN_MS };
   }
 
-  /** While nothing can be cleaned up, each lane of a claim costs more than the others' company is worth. */
+  /** While nothing can be vacuumed, each lane of a claim costs more than a fuller batch saves. */
   private async lanesToTake(): Promise<number> {
     const { lanes, backlog } = this.laneBudget;
     const few = backlog && lanes > FEW_LANES && (await this.snapshots.any());
     return few ? FEW_LANES : lanes;
   }
 
-  /** Lanes written to, if they are few; but every so often all of them, for what nobody announced. */
+  /** Otherwise only the hinted lanes, if they are few. Once per poll interval all lanes, for writes that were not announced. */
   private mustScanAll(hints: ReadonlySet<number>, maxLanes: number): boolean {
     const now = performance.now();
     const few = hints.size > 0 && hints.size <= maxLanes;
@@ -194,7 +195,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     let rows = first;
     while (rows.length > 0) {
       const beganAtMs = performance.now();
-      await this.handle(lease, rows, progressed);
+      await this.process(lease, rows, progressed);
       handlingMs += performance.now() - beganAtMs;
       if (!lease.more || signal.aborted || performance.now() > until || lease.lanes.size === 0) break;
       rows = await this.queue.lanes.claim(lease, most);
@@ -204,7 +205,12 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     await this.queue.lanes.release(lease);
   }
 
-  private async handle(lease: Lease, rows: readonly ClaimedMessage[], progressed: () => void): Promise<void> {
+  /** Lanes whose messages need `prepare` are handed over; the other messages are processed here. */
+  private async process(
+    lease: Lease,
+    rows: readonly ClaimedMessage[],
+    progressed: () => void,
+  ): Promise<void> {
     const slow = new Set(rows.filter((row) => this.preparations.needed(row)).map(({ lane }) => lane));
     for (const lane of slow)
       this.slowLanes.take(
@@ -213,11 +219,10 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
         rows.filter((row) => row.lane === lane),
       );
     const messages = slow.size ? rows.filter(({ lane }) => !slow.has(lane)) : rows;
-    if (messages.length > 0)
-      await this.processor.process({ lease, messages, prepared: new Map(), last: !lease.more, progressed });
+    if (messages.length > 0) await this.processor.process({ lease, messages, last: !lease.more, progressed });
   }
 
-  /** A lane whose last holders died, one message at a time, until those are through that they had in their hands. */
+  /** A lane whose last holders crashed: one message at a time, until the messages that they had claimed are processed. */
   private async suspectPass(signal: AbortSignal, progressed: () => void): Promise<Next> {
     const leased = await this.queue.lanes.leaseSuspect();
     if (!leased) return 'idle';
@@ -227,7 +232,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       let rows = leased.rows;
       let suspects = true;
       while (rows.length > 0 && suspects && lease.lanes.size > 0) {
-        await this.slowLanes.handle(lease, rows);
+        await this.slowLanes.process(lease, rows);
         progressed();
         suspects = rows[0]!.position < lease.suspectsUpTo;
         if (suspects && signal.aborted) await this.queue.lanes.giveBack(lease);
@@ -235,12 +240,12 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       }
       await this.queue.lanes.release(lease);
     });
-    // The rest of the lane is for those who are in a hurry.
+    // The rest of the lane is left to the normal workers.
     this.wake(lanes);
     return 'again';
   }
 
-  /** Something that is no message's fault for all we know (the database is away): nobody is charged for it at first. */
+  /** For errors that no message is known to have caused (the database is unreachable): at first no message is charged. */
   private async abandonOnFailure(lease: Lease, work: () => Promise<void>): Promise<void> {
     try {
       await work();

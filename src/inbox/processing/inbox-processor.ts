@@ -2,34 +2,34 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Refuse } from '../../contract/outcomes.ts';
 import { Database } from '../../database/database.ts';
-import { groupBy } from '../../database/group-by.ts';
 import type { Lease } from '../../lanes/lease.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import type { ClaimedMessage } from '../claimed-message.ts';
 import { ApplyFailed, hungWithoutQuery } from '../denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
-import type { Batch } from './batch.ts';
+import type { Batch, ClaimedBatch } from './batch.ts';
 import { decide, type Failure } from './decide.ts';
 import { InboxQueue } from './inbox-queue.ts';
 import { InboxTransaction } from './inbox-transaction.ts';
 import { inParts, isLoaded, withPayloads } from './payloads.ts';
+import { PrepareBatch } from './prepare-batch.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
-import { halves, separateFailed } from './separate-failed.ts';
 import { SettleStore } from './settle-store.ts';
 import { Triage } from './triage.ts';
+import { split, type WorkItem, workItem } from './work-list.ts';
 
-/** How far a batch has got. */
 interface BatchProgress extends Batch {
-  /** Keys that wait now: what comes later of them waits too. */
+  /** Keys with a message that failed or became a dead letter: later messages of these keys wait too. */
   readonly waiting: Set<string>;
-  /** Those that failed alone. */
-  readonly failed: Set<ClaimedMessage>;
 }
 
-/** A claim beyond the last attempt: it was not tried again, so it is not charged again. */
+/** The message was claimed beyond its last attempt: it is not tried again, and so not charged again. */
 class ReplicaDied extends Refuse {}
 
-/** Takes a batch to its end: applied together if that goes well, else in parts, so that only the guilty are charged. */
+/**
+ * Processes claimed messages: triage → prepare → apply → settle. A batch is applied in one transaction if possible, otherwise in
+ * parts, so that only the messages that failed are charged.
+ */
 @Injectable()
 export class InboxProcessor {
   private readonly maxAttempts: number;
@@ -40,7 +40,8 @@ export class InboxProcessor {
     private readonly database: Database,
     private readonly queue: InboxQueue,
     private readonly denormalizers: Denormalizers,
-    private readonly sieve: Triage,
+    private readonly triage: Triage,
+    private readonly prepareBatch: PrepareBatch,
     private readonly transaction: InboxTransaction,
     private readonly settle: SettleStore,
     private readonly metrics: ProcessingMetrics,
@@ -48,23 +49,23 @@ export class InboxProcessor {
     this.maxAttempts = settings.inboxRetrySchedule.length + 1;
   }
 
-  /** Ends every message of the batch in one way or another. Throws only what is nobody's fault. */
-  async process(batch: Batch): Promise<void> {
-    await this.handle({
-      ...batch,
-      messages: await this.sieve.endLateAndSuperseded(batch.lease, batch.messages),
-    });
+  /** Settles every message of the batch. Throws only errors that no message is known to have caused. */
+  async process(claimed: ClaimedBatch): Promise<void> {
+    // C8: superseded messages are ended first, so they call no other system.
+    const ready = await this.triage.endExpiredAndSuperseded(claimed.lease, claimed.messages);
+    const batch = await this.prepareBatch.run(claimed, ready);
+    if (claimed.stopping?.aborted) await this.queue.lanes.giveBack(claimed.lease);
+    else await this.applyAndSettle({ ...batch, waiting: new Set() });
   }
 
-  async handle(batch: Batch): Promise<void> {
-    const course = { ...batch, waiting: new Set<string>(), failed: new Set<ClaimedMessage>() };
-    if (batch.messages.every(isLoaded)) return this.run(course, batch.messages, []);
+  private async applyAndSettle(batch: BatchProgress): Promise<void> {
+    if (batch.messages.every(isLoaded)) return this.applyRows(batch, batch.messages);
     const parts = inParts(batch.messages);
-    for (const part of parts) await this.handlePart(course, part, parts.length === 1);
+    for (const part of parts) await this.applyPart(batch, part, parts.length === 1);
   }
 
-  /** As much as may be in memory; what is behind a failure in an earlier part waits with its key. */
-  private async handlePart(
+  /** A part is as much as may be in memory. Messages behind a failure in an earlier part wait with their key. */
+  private async applyPart(
     batch: BatchProgress,
     part: readonly ClaimedMessage[],
     isAll: boolean,
@@ -81,36 +82,42 @@ export class InboxProcessor {
         return preparation ? [[rows[index]!, preparation]] : [];
       }),
     );
-    await this.run({ ...batch, prepared, messages: isAll ? rows : batch.messages }, rows, []);
+    await this.applyRows({ ...batch, prepared, messages: isAll ? rows : batch.messages }, rows);
   }
 
-  /**
-   * Applies them together. If that fails, those who failed are tried alone, after those it does not concern; `behind`
-   * are later messages of the key of a message that is tried alone. A statement that fails hides what the others would
-   * have done, so there may be more: from the second failure on, the rest is tried in halves. Earlier messages of a key
-   * are among the rest: when one of them then fails too, those behind it do not overtake it.
-   */
-  private async run(
+  /** Works through a list: all messages together first; when they fail, the smaller items that they are split into. */
+  private async applyRows(batch: BatchProgress, rows: readonly ClaimedMessage[]): Promise<void> {
+    const items = [workItem(rows)];
+    for (let item = items.shift(); item; item = items.shift()) {
+      // Before the items that are left: the messages of a key stay in order.
+      if (item.rows.length > 0) items.unshift(...(await this.applyItem(batch, item)));
+    }
+  }
+
+  /** Returns the items that follow from this one. */
+  private async applyItem(
     batch: BatchProgress,
-    rows: readonly ClaimedMessage[],
-    behind: readonly ClaimedMessage[],
-    { failures = 0, known }: { failures?: number; known?: ApplyFailed | undefined } = {},
-  ): Promise<void> {
-    if (rows.length === 0) return;
-    const failed = known ?? this.knownFailure(batch, rows) ?? (await this.transaction.apply(batch, rows));
+    item: WorkItem<ClaimedMessage>,
+  ): Promise<WorkItem<ClaimedMessage>[]> {
+    const { rows, behind, failures, failedBatch } = item;
+    if (failedBatch && batch.waiting.has(rows[0]!.key)) {
+      await this.keepWaiting(batch.lease, [...rows, ...behind]);
+      return [];
+    }
+    const failure = this.knownFailure(batch, item) ?? (await this.transaction.apply(batch, rows));
     batch.progressed?.();
-    if (!failed) return this.run(batch, behind, []);
-    await this.keepLease(batch.lease);
-    if (rows.length === 1) return this.failAlone(batch, rows[0]!, failed, behind);
-    if (failed.failed.length === 0) return this.oneByOne(batch, rows);
-    const { others, alone } = separateFailed(rows, failed.failed);
-    const parts = failures > 0 ? halves(others) : [others];
-    for (const part of parts) await this.run(batch, part, [], { failures: failures + 1 });
-    await this.eachAlone(batch, alone, failed);
+    if (!failure) return [workItem(behind)];
+    await this.renewIfDue(batch.lease);
+    if (rows.length > 1) return split(rows, failures, failure, failure.failed);
+    return this.failAlone(batch, item, failure);
   }
 
-  /** What is known to fail is not tried. */
-  private knownFailure({ prepared }: Batch, rows: readonly ClaimedMessage[]): ApplyFailed | undefined {
+  /** Messages that are known to fail are not tried. */
+  private knownFailure(
+    { prepared }: Batch,
+    { rows, failedBatch }: WorkItem<ClaimedMessage>,
+  ): ApplyFailed | undefined {
+    if (failedBatch?.hangs) return failedBatch.failure;
     for (const row of rows) {
       if (row.attempt > this.maxAttempts) {
         return new ApplyFailed(
@@ -127,44 +134,26 @@ export class InboxProcessor {
     return undefined;
   }
 
-  /** What did not end may have taken most of it. */
-  private async keepLease(lease: Lease): Promise<void> {
+  /** A message that hung may have used up most of the lease. */
+  private async renewIfDue(lease: Lease): Promise<void> {
     if (performance.now() >= lease.renewAtMs) await this.queue.lanes.renew(lease);
-  }
-
-  private async oneByOne(batch: BatchProgress, rows: readonly ClaimedMessage[]): Promise<void> {
-    for (const [first, ...rest] of groupBy(rows, ({ key }) => key)) {
-      await this.run(batch, [first!], rest);
-    }
-  }
-
-  private async eachAlone(
-    batch: BatchProgress,
-    alone: readonly ClaimedMessage[][],
-    failed: ApplyFailed,
-  ): Promise<void> {
-    let hung: ApplyFailed | undefined;
-    for (const [guilty, ...after] of alone) {
-      if (batch.waiting.has(guilty!.key)) await this.keepWaiting(batch.lease, [guilty!, ...after]);
-      else await this.run(batch, [guilty!], after, { known: hung });
-      // Alone, too: so do the others that asked for nothing, and each would take as long again to show it.
-      if (hungWithoutQuery(failed.reason) && batch.failed.has(guilty!)) hung = failed;
-    }
   }
 
   private async failAlone(
     batch: BatchProgress,
-    row: ClaimedMessage,
+    { rows, behind, failedBatch }: WorkItem<ClaimedMessage>,
     { reason }: ApplyFailed,
-    behind: readonly ClaimedMessage[],
-  ): Promise<void> {
-    batch.failed.add(row);
+  ): Promise<WorkItem<ClaimedMessage>[]> {
+    const row = rows[0]!;
+    // So do the others that hung without a query in the same batch, and each would take as long again to show it.
+    if (failedBatch && hungWithoutQuery(failedBatch.failure.reason)) failedBatch.hangs = true;
     const keyWaits = await this.fail(batch.lease, row, reason, behind);
-    if (!keyWaits) return this.run(batch, behind, []);
+    if (!keyWaits) return [workItem(behind)];
     batch.waiting.add(row.key);
+    return [];
   }
 
-  /** Answers whether the key waits now: then those behind it are put back too, uncharged. */
+  /** Returns whether the key waits now: then the messages behind it are put back too, uncharged. */
   private async fail(
     lease: Lease,
     row: ClaimedMessage,
@@ -191,9 +180,9 @@ export class InboxProcessor {
     return keyWaits || settled.length === 0;
   }
 
-  /** Behind the hold of their key. */
+  /** Puts them back behind the hold of their key. */
   private async keepWaiting(lease: Lease, rows: readonly ClaimedMessage[]): Promise<void> {
-    await this.transaction.fenced(lease, rows, (tx, mine) => this.settle.putBack(uncharged(mine), tx));
+    await this.transaction.fenced(lease, rows, (tx, held) => this.settle.putBack(uncharged(held), tx));
   }
 
   private report(row: ClaimedMessage, failure: Failure, error: unknown): void {
@@ -210,7 +199,7 @@ export class InboxProcessor {
         ...('afterMs' in failure ? { retryInMs: failure.afterMs } : {}),
         error,
       },
-      failure.kind === 'dead' ? 'a message became a dead letter' : 'a message is tried again later',
+      failure.kind === 'dead' ? 'a message became a dead letter' : 'a message will be retried',
     );
   }
 }

@@ -26,7 +26,7 @@ import { UnhandledTypes } from './unhandled-types.ts';
 
 const CONFLICT_RETRIES = 3;
 
-/** D4: denormalizers, fan-out, finished — in one transaction, all or nothing. And those that only settle. */
+/** D4: denormalizers, fan-out and settling in one transaction, all or nothing. Also transactions that only settle. */
 @Injectable()
 export class InboxTransaction {
   constructor(
@@ -34,7 +34,7 @@ export class InboxTransaction {
     @Inject(LOG) private readonly log: Log,
     private readonly database: Database,
     private readonly queue: InboxQueue,
-    private readonly effects: DenormalizerRunner,
+    private readonly runner: DenormalizerRunner,
     private readonly fanOut: FanOut,
     private readonly settle: SettleStore,
     private readonly ingest: IngestStore,
@@ -44,25 +44,25 @@ export class InboxTransaction {
     private readonly unhandled: UnhandledTypes,
   ) {}
 
-  /** Undefined: done. Messages of lanes that were lost are somebody else's now: done as well. */
+  /** Undefined: nothing is left to do. That includes messages of lanes that were lost: another replica has them now. */
   async apply(batch: Batch, rows: readonly ClaimedMessage[]): Promise<ApplyFailed | undefined> {
-    let mine = rows;
+    let held = rows;
     for (let attempt = 1; ; attempt++) {
       try {
-        await this.transact(batch, mine);
+        await this.transact(batch, held);
         return undefined;
       } catch (error) {
         if (error instanceof LeaseLost) {
-          this.lost(batch.lease, error.lanes);
-          mine = mine.filter(({ lane }) => batch.lease.lanes.has(lane));
-          if (mine.length === 0) return undefined;
+          this.removeLost(batch.lease, error.lanes);
+          held = held.filter(({ lane }) => batch.lease.lanes.has(lane));
+          if (held.length === 0) return undefined;
         } else if (error instanceof RowsChanged) {
-          this.lost(batch.lease, lanesOf(mine));
+          this.removeLost(batch.lease, lanesOf(held));
           return undefined;
         } else if (error instanceof ListenersChanged) await this.fanOut.refreshListeners();
         else if (isAway(error)) throw reasonOf(error);
         else if (attempt > CONFLICT_RETRIES || !isConflictOfTransactions(reasonOf(error))) {
-          return error instanceof ApplyFailed ? error : new ApplyFailed(mine.length === 1 ? mine : [], error);
+          return error instanceof ApplyFailed ? error : new ApplyFailed(held.length === 1 ? held : [], error);
         }
       }
     }
@@ -75,11 +75,13 @@ export class InboxTransaction {
     const ended = this.metrics.started(rows);
     const released = last && rows === messages ? [...lease.lanes] : [];
     const deliveries = this.fanOut.writerFor(rows);
-    const sent = await this.inOne(lease, prepared, rows, deliveries, released).catch((error) => {
-      ended(false);
-      deliveries.failed(reasonOf(error));
-      throw error;
-    });
+    const sent = await this.applyInOneTransaction(lease, prepared, rows, deliveries, released).catch(
+      (error) => {
+        ended(false);
+        deliveries.failed(reasonOf(error));
+        throw error;
+      },
+    );
     const outbox = deliveries.committed();
     for (const lane of released) lease.lanes.delete(lane);
     ended(true);
@@ -90,7 +92,7 @@ export class InboxTransaction {
     if (outbox.size) this.wakeups.announce('outbox', outbox);
   }
 
-  private inOne(
+  private applyInOneTransaction(
     lease: Lease,
     prepared: Prepared,
     rows: readonly ClaimedMessage[],
@@ -100,10 +102,10 @@ export class InboxTransaction {
     return this.database.transaction(async (tx) => {
       const fenced = this.queue.lanes.fence(lease, lanesOf(rows), tx);
       const readModelTx = new ReadModelTx(tx);
-      // What the fence says is met below, or here when an effect failed: without the lane that says nothing.
+      // Awaited below, or here when a denormalizer failed: its error does not count if the lane is lost.
       fenced.catch(() => undefined);
-      const bound: TimeLimit = (work) => tx.withTimeout(this.settings.inboxApplyTimeout, work);
-      await this.effects.apply(rows, readModelTx, prepared, bound).catch(async (error) => {
+      const timeLimit: TimeLimit = (work) => tx.withTimeout(this.settings.inboxApplyTimeout, work);
+      await this.runner.apply(rows, readModelTx, prepared, timeLimit).catch(async (error) => {
         await fenced;
         throw error;
       });
@@ -119,31 +121,31 @@ export class InboxTransaction {
     });
   }
 
-  /** A transaction that only settles, and what it settled: not what was lost meanwhile. */
+  /** A transaction that only settles. Returns the messages that it settled, without those of lanes that were lost. */
   async fenced(
     lease: Lease,
     rows: readonly ClaimedMessage[],
-    work: (tx: Transaction, mine: readonly ClaimedMessage[]) => Promise<void>,
+    work: (tx: Transaction, held: readonly ClaimedMessage[]) => Promise<void>,
   ): Promise<readonly ClaimedMessage[]> {
-    let mine = rows;
-    while (mine.length > 0) {
+    let held = rows;
+    while (held.length > 0) {
       try {
         await this.database.transaction(async (tx) => {
-          await this.queue.lanes.fence(lease, lanesOf(mine), tx);
-          await work(tx, mine);
+          await this.queue.lanes.fence(lease, lanesOf(held), tx);
+          await work(tx, held);
         });
-        return mine;
+        return held;
       } catch (error) {
-        if (error instanceof LeaseLost) this.lost(lease, error.lanes);
-        else if (error instanceof RowsChanged) this.lost(lease, lanesOf(mine));
+        if (error instanceof LeaseLost) this.removeLost(lease, error.lanes);
+        else if (error instanceof RowsChanged) this.removeLost(lease, lanesOf(held));
         else throw error;
-        mine = mine.filter(({ lane }) => lease.lanes.has(lane));
+        held = held.filter(({ lane }) => lease.lanes.has(lane));
       }
     }
-    return mine;
+    return held;
   }
 
-  private lost(lease: Lease, lanes: readonly number[]): void {
+  private removeLost(lease: Lease, lanes: readonly number[]): void {
     this.queue.lanes.lose(lease, lanes);
     this.laneMetrics.fencedWrite('inbox');
     this.log.warn(

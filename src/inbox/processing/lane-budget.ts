@@ -1,25 +1,25 @@
-/** Of the time a worker holds lanes, asking for messages may take this share before it takes fewer lanes. */
+/** A worker takes fewer lanes when leasing and claiming take more than this share of the time it holds them. */
 const TOO_MUCH = 0.33;
-/** Below this it takes more again. */
+/** Below this share it takes more lanes again. */
 const LITTLE = 0.25;
 
-/** How a worker spent its time with the lanes it held. */
+/** How a worker spent the time it held its lanes. */
 export interface WorkTimes {
   /** Leasing and claiming. */
   readonly askingMs: number;
   readonly totalMs: number;
-  /** Some claim got as many messages as it wanted. */
+  /** The first claim returned as many messages as it may. */
   readonly full: boolean;
 }
 
 /**
- * How many lanes a worker leases at a time. Many fill a batch when each has little, and messages that lie side by side are
- * handled together. But each claim steps over what was settled in its lanes and cannot be cleaned up while an old snapshot
- * is open anywhere (a backup, a report). With a backlog, a few lanes fill a batch as well, and that is paid for fewer.
+ * How many lanes a worker leases at a time. With many lanes a batch is full even if each lane has few messages. But each
+ * claim steps over the settled rows of its lanes, which cannot be vacuumed while an old snapshot is open anywhere (a backup,
+ * a report). With a backlog, a few lanes fill a batch as well, and the claim steps over fewer settled rows.
  */
 export class LaneBudget {
   lanes: number;
-  /** More was waiting than one claim takes. */
+  /** More messages were ready than one claim takes. */
   backlog = false;
 
   constructor(private readonly most: number) {

@@ -1,7 +1,8 @@
 /**
- * inbox.oldSnapshot — whether somebody may still see what was there so long ago: then nothing that was settled since can be
- * cleaned up. One who has written pins as much as one who reads. Autovacuum has a snapshot, too, but keeps nobody from
- * cleaning up. Sessions of other roles show their times only to members of pg_read_all_stats. $1 ms
+ * inbox.oldSnapshot — whether a transaction that began more than $1 ms ago may still see old row versions: then rows that
+ * were settled since cannot be vacuumed. A transaction that has written prevents that as much as one that reads. Autovacuum
+ * has a snapshot too, but does not prevent it. Sessions of other roles show their times only to members of
+ * pg_read_all_stats. $1 ms
  */
 export const OLD_SNAPSHOT = `
   SELECT EXISTS (

@@ -4,17 +4,17 @@ import { OLD_SNAPSHOT } from './old-snapshots.sql.ts';
 
 const LOOK_EVERY_MS = 2_000;
 
-/** Whether a transaction has been open for long, anywhere: a backup, a report, somebody who went to lunch. */
+/** Whether any transaction of the database has been open for long: a backup, a report, a forgotten session. */
 @Injectable()
 export class OldSnapshots {
-  /** Younger ones come and go with every query. */
+  /** Every query has a younger snapshot for a moment; those do not count. */
   oldMs = 3_000;
   private found = false;
   private lookedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly database: Database) {}
 
-  /** As of a moment ago. */
+  /** As of the last check, at most two seconds ago. */
   async any(): Promise<boolean> {
     const now = performance.now();
     if (now - this.lookedAtMs < LOOK_EVERY_MS) return this.found;

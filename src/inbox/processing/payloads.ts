@@ -4,19 +4,19 @@ import type { Transaction } from '../../database/transaction.ts';
 import type { ClaimedMessage } from '../claimed-message.ts';
 import { PAYLOADS } from './payloads.sql.ts';
 
-/** What one transaction loads, unless one payload alone is larger: a claim of 512 messages of 1 MiB would fill any memory. */
+/** Max bytes that one transaction loads, unless one payload alone is larger: 512 messages of 1 MiB each would not fit into memory. */
 const MAX_BYTES = 8 * 1024 * 1024;
 
 export function isLoaded({ payload }: ClaimedMessage): boolean {
   return payload !== '';
 }
 
-/** In their order; each part can be in memory as a whole. */
+/** In the same order; each part fits into memory as a whole. */
 export function inParts(messages: readonly ClaimedMessage[]): ClaimedMessage[][] {
   return splitByBytes(messages, MAX_BYTES, ({ bytes }) => bytes);
 }
 
-/** The same messages with their payloads; those that are given stay without, so that nobody keeps more than a part. */
+/** Returns copies with their payloads; the given messages stay without, so that no more than one part is in memory. */
 export async function withPayloads(
   messages: readonly ClaimedMessage[],
   database: Pick<Database | Transaction, 'query'>,

@@ -5,7 +5,7 @@ import { messageOf, withPayloadOf } from '../denormalizers/applied-message.ts';
 import type { Preparation } from '../denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
 
-/** Runs `prepare`: calls outside, before and without the transaction. */
+/** Runs `prepare` for one message: calls to other systems, before and outside the transaction. */
 @Injectable()
 export class Preparations {
   constructor(
@@ -33,7 +33,7 @@ export class Preparations {
   }
 }
 
-/** A call that ignores its signal must not keep a lane for ever. */
+/** A call that ignores its signal must not block its lane for ever. */
 function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(new Error('prepare took too long or was stopped'));

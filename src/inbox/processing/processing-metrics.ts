@@ -6,7 +6,7 @@ import type { Failure } from './decide.ts';
 @Injectable()
 export class ProcessingMetrics {
   readonly unhandled;
-  /** E10: what denormalizers found worth telling. */
+  /** E10: messages that denormalizers sent. */
   readonly sent;
   private readonly ended;
   private readonly attemptsFailed;
@@ -18,14 +18,14 @@ export class ProcessingMetrics {
   constructor(metrics: Metrics) {
     this.ended = metrics.counter({
       name: 'messages_ended_total',
-      help: 'Messages that reached their end, by status.',
+      help: 'Messages that were settled, by final status.',
       labelNames: ['status'],
     });
-    // There from the start: an increase from nothing is not seen.
+    // Present from the start: Prometheus does not see an increase of a series that did not exist.
     for (const status of ['finished', 'dead', 'expired', 'superseded']) this.ended.inc({ status }, 0);
     this.attemptsFailed = metrics.counter({
       name: 'inbox_attempts_failed_total',
-      help: 'Attempts that did not apply a message, by what follows.',
+      help: 'Failed attempts to apply a message, by outcome: retry, deferred or dead.',
       labelNames: ['outcome'],
     });
     this.unhandled = metrics.counter({
@@ -34,11 +34,11 @@ export class ProcessingMetrics {
     });
     this.sent = metrics.counter({
       name: 'messages_sent_total',
-      help: 'Messages that denormalizers sent: the changes they found.',
+      help: 'Messages that denormalizers sent.',
     });
     this.inFlight = metrics.gauge({
       name: 'inbox_batches_in_flight',
-      help: 'Processing transactions of this replica under way.',
+      help: 'Processing transactions of this replica that are in flight.',
     });
     this.batchMessages = metrics.histogram({
       name: 'inbox_batch_messages',
@@ -67,7 +67,7 @@ export class ProcessingMetrics {
     };
   }
 
-  /** One look at the clock for the whole batch. */
+  /** Reads the clock once for the whole batch. */
   finished(rows: readonly ClaimedMessage[]): void {
     this.ended.inc({ status: 'finished' }, rows.length);
     const now = Date.now();

@@ -1,17 +1,15 @@
-import { randomUUID } from 'node:crypto';
 import type { EntityManager } from 'typeorm';
 import type { ReadModelTransaction, MessageToSend } from '../../contract/read-model-transaction.ts';
 import type { Transaction } from '../../database/transaction.ts';
-import { laneOf } from '../../lanes/lane-of.ts';
 import type { IngestStore } from '../ingest-store.ts';
-import { INBOX_LANES, type NewMessage } from '../new-message.ts';
+import { type NewMessage, newMessage } from '../new-message.ts';
 import { checkSent } from './check-sent.ts';
 
 export const DENORMALIZER_SOURCE = 'urn:sluice:denormalizers';
 
-/** What a denormalizer gets: the transaction, and a way to send messages with it. */
+/** The transaction as a denormalizer sees it, with a way to send messages in it. */
 export class ReadModelTx implements ReadModelTransaction {
-  /** Sent so far; they are stored with one statement at the end, and their lanes woken after the commit. */
+  /** Sent so far. They are stored by one statement at the end; their lanes are woken after the commit. */
   readonly sent: NewMessage[] = [];
 
   constructor(private readonly tx: Transaction) {}
@@ -24,25 +22,20 @@ export class ReadModelTx implements ReadModelTransaction {
     return this.tx.query<Row>(sql, parameters);
   }
 
-  /** Throws, not rejects, what cannot be sent: it is heard even where nobody awaits the sending. */
+  /** Throws for a bad message instead of rejecting, so that the error is noticed even if the caller does not await. */
   send(message: MessageToSend): Promise<void> {
     checkSent(message);
-    const id = randomUUID();
-    const key = message.key ?? id;
-    this.sent.push({
-      id,
-      source: DENORMALIZER_SOURCE,
-      type: message.type,
-      key,
-      keyless: message.key === undefined,
-      lane: laneOf(key, INBOX_LANES),
-      payload: JSON.stringify(message.payload ?? null),
-      headers: message.headers,
-      occurredAt: undefined,
-      dueAt: message.dueAt?.toISOString(),
-      expiresAt: undefined,
-      producer: undefined,
-    });
+    const { type, key, payload, headers, dueAt } = message;
+    this.sent.push(
+      newMessage({
+        source: DENORMALIZER_SOURCE,
+        type,
+        key,
+        payload: JSON.stringify(payload ?? null),
+        headers,
+        dueAt: dueAt?.toISOString(),
+      }),
+    );
     return Promise.resolve();
   }
 

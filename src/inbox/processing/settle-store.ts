@@ -8,10 +8,10 @@ import { GUARDS } from '../../lanes/guards.ts';
 import type { ClaimedMessage } from '../claimed-message.ts';
 import { END_MESSAGES, FINISH, LAST_OF_SLOTS, LATE, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
-/** The rows are not what we claimed: somebody else has them. Nothing of this transaction may take effect. */
+/** Another replica has changed the rows since they were claimed. Nothing of this transaction may take effect. */
 export class RowsChanged extends Error {}
 
-/** What is said of a message that expired. */
+/** The `error` of an expired message. */
 export const EXPIRED_REASON = 'its expiresAt had passed';
 
 export interface EndedMessage {
@@ -19,7 +19,7 @@ export interface EndedMessage {
   readonly status: 'dead' | 'expired' | 'superseded';
   readonly error?: string;
   readonly by?: number;
-  /** Whether it was tried at all. */
+  /** Whether the attempt counts. */
   readonly charged: boolean;
 }
 
@@ -35,7 +35,7 @@ export interface SlotWanted {
   readonly types: readonly string[];
 }
 
-/** Writes how claimed messages ended. Always inside a fenced transaction. */
+/** Settles claimed messages, always inside a fenced transaction. */
 @Injectable()
 export class SettleStore {
   constructor(private readonly database: Database) {}
@@ -82,7 +82,7 @@ export class SettleStore {
     await expectRows(tx.execute(PUT_BACK, values), rows.length);
   }
 
-  /** Those whose time has run out since they were claimed. */
+  /** The messages that expired since they were claimed. */
   async expiredOf(messages: readonly ClaimedMessage[]): Promise<ClaimedMessage[]> {
     const expiring = messages.filter(({ expires_at }) => expires_at !== null);
     if (expiring.length === 0) return [];

@@ -2,13 +2,13 @@ import { prepared } from '../../database/prepared.ts';
 import { whereStillClaimed } from '../../lanes/still-claimed.ts';
 
 /*
- * The row count of these is the second fence: a row that another replica settled meanwhile, or claimed at another
- * attempt, is not changed. The caller compares; finish does itself, because COMMIT goes with it.
+ * The row count of these statements is the second fence: a row that another replica has settled, or claimed at another
+ * attempt, is not changed. The caller compares the count; FINISH compares it itself, because COMMIT is sent together with it.
  */
 
 /**
- * inbox.finish — those of one attempt, where the claim left them; all of them, or it fails by a division by zero.
- * $1 places, $2 positions, $3 attempt, $4 how many (null: however many)
+ * inbox.finish — messages of the same attempt, at the ctid that the claim returned. Unless all of them are there, it fails
+ * with a division by zero. $1 places, $2 positions, $3 attempt, $4 expected count (null: any)
  */
 export const FINISH = prepared(`
   WITH done AS (
@@ -21,7 +21,7 @@ export const FINISH = prepared(`
 const MARKED = whereStillClaimed('inbox');
 
 /**
- * inbox.lapse — ended otherwise than finished.
+ * inbox.end — messages that end as dead, expired or superseded.
  * $1 positions, $2 attempts, $3 statuses, $4 errors, $5 superseded by, $6 whether charged
  */
 export const END_MESSAGES = `
@@ -33,7 +33,7 @@ export const END_MESSAGES = `
   ${MARKED('ended')}`;
 
 /**
- * inbox.putBack — behind its key's hold.
+ * inbox.putBack — messages wait behind the hold of their key again.
  * $1 positions, $2 attempts, $3 errors (null: none of its own), $4 whether charged
  */
 export const PUT_BACK = `
@@ -42,21 +42,21 @@ export const PUT_BACK = `
   FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::boolean[]) AS back(position, attempt, error, charged)
   ${MARKED('back')}`;
 
-/** inbox.late — by the one clock. $1 positions */
+/** inbox.late — which messages have expired, by the clock of the database. $1 positions */
 export const LATE =
   'SELECT position FROM inbox WHERE position = ANY ($1::bigint[]) AND expires_at <= clock_timestamp()';
 
 /**
- * For the look below: on a table without statistics its index would not be used (measured for 50 keys among 300,000
+ * For the query below: on a table without statistics its index would not be used (measured for 50 keys among 300,000
  * rows: 32 ms instead of 2).
  */
 export const SLOT_SETTINGS = 'SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off';
 
 /**
  * inbox.lastOfSlots — for each key, the last waiting message among the types of a slot: a burst may be longer than a
- * claim. Only the last hundred of a key are looked at, whatever they are and however they ended: all that is kept of a
- * busy key would take seconds. What lies before them is compared within its claim, and so is what expires: it may be
- * gone before it is applied.
+ * claim. Only the last hundred rows of a key are read, of whatever type and status: to read all stored rows of a busy key
+ * would take seconds. Earlier messages are compared within their claim, and so are messages that expire: they may have
+ * expired before they are applied.
  * $1 keys, $2 slots, $3 types of each slot, a JSON array
  */
 export const LAST_OF_SLOTS = `

@@ -1,8 +1,8 @@
 import type { ClaimedMessage } from '../claimed-message.ts';
 
-/** What can be said of claimed messages before any of them is applied. */
+/** The result of triage, before any of the claimed messages is applied. */
 export interface Triaged {
-  /** To be applied, messages of one key in the order they are to be handled. */
+  /** To be applied; the messages of one key in the order they are to be applied. */
   readonly ready: readonly ClaimedMessage[];
   readonly expired: readonly ClaimedMessage[];
   readonly superseded: readonly { readonly message: ClaimedMessage; readonly by: number }[];
@@ -11,7 +11,7 @@ export interface Triaged {
 export interface TriageRules {
   slotOf(type: string): string | undefined;
   rankOf(type: string): number;
-  /** The last waiting message of a key and slot that does not expire, also beyond what was claimed. */
+  /** The position of the last waiting message of a key and slot that does not expire, whether it was claimed or not. */
   readonly lastOf: ReadonlyMap<string, number>;
 }
 
@@ -19,7 +19,7 @@ export function slotName(key: string, slot: string): string {
   return `${slot}\u0000${key}`;
 }
 
-/** Pure: who is late, who is superseded, and in which order the rest is handled. */
+/** Pure: which messages have expired, which are superseded, and in which order the others are applied. */
 export function triage(claimed: readonly ClaimedMessage[], rules: TriageRules): Triaged {
   const expired = claimed.filter((message) => message.expired);
   const alive = claimed.filter((message) => !message.expired);
@@ -36,14 +36,14 @@ export function triage(claimed: readonly ClaimedMessage[], rules: TriageRules): 
   return { ready: ranked(ready, rules), expired, superseded };
 }
 
-/** What came without a key has no rivals. */
+/** A message without a key has no rivals. */
 function slotOf({ type, keyless }: ClaimedMessage, rules: TriageRules): string | undefined {
   return keyless ? undefined : rules.slotOf(type);
 }
 
 type Rival = Pick<ClaimedMessage, 'position' | 'expires_at'>;
 
-/** The last one first. */
+/** The rivals of each slot, the last one first. */
 function rivalsPerSlot(alive: readonly ClaimedMessage[], rules: TriageRules): Map<string, Rival[]> {
   const rivals = new Map<string, Rival[]>();
   for (const [name, position] of rules.lastOf) rivals.set(name, [{ position, expires_at: null }]);
@@ -59,7 +59,7 @@ function rivalsPerSlot(alive: readonly ClaimedMessage[], rules: TriageRules): Ma
   return rivals;
 }
 
-/** One that may expire before it is applied would take with it what does not, or not so soon. */
+/** Otherwise the rival may expire before it is applied, and neither of the two would be applied. */
 function outlives(rival: Rival, message: ClaimedMessage): boolean {
   if (rival.expires_at === null) return true;
   return message.expires_at !== null && rival.expires_at >= message.expires_at;

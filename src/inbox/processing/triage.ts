@@ -7,7 +7,7 @@ import { ProcessingMetrics } from './processing-metrics.ts';
 import { EXPIRED_REASON, SettleStore, type SlotWanted } from './settle-store.ts';
 import { slotName, type Triaged, triage } from './triage-rules.ts';
 
-/** Keeps back what is not to be applied any more, and ends it. */
+/** Ends messages that are no longer to be applied, and orders the others. */
 @Injectable()
 export class Triage {
   constructor(
@@ -17,18 +17,18 @@ export class Triage {
     private readonly metrics: ProcessingMetrics,
   ) {}
 
-  /** Ends what is late or superseded; answers with the rest, in the order it is to be handled. */
-  async endLateAndSuperseded(
+  /** Ends expired and superseded messages; returns the others in the order they are to be applied. */
+  async endExpiredAndSuperseded(
     lease: Lease,
     messages: readonly ClaimedMessage[],
   ): Promise<readonly ClaimedMessage[]> {
-    const sifted = await this.triage(messages);
-    await this.end(lease, sifted);
-    return sifted.ready;
+    const triaged = await this.triage(messages);
+    await this.end(lease, triaged);
+    return triaged.ready;
   }
 
-  /** Ends what became late since; answers with the rest. */
-  async endLate(lease: Lease, messages: readonly ClaimedMessage[]): Promise<readonly ClaimedMessage[]> {
+  /** Ends messages that expired since they were claimed; returns the others. */
+  async endExpired(lease: Lease, messages: readonly ClaimedMessage[]): Promise<readonly ClaimedMessage[]> {
     const expired = await this.settle.expiredOf(messages);
     if (expired.length === 0) return messages;
     await this.end(lease, { ready: [], expired, superseded: [] });
@@ -51,7 +51,7 @@ export class Triage {
   }
 
   private async end(lease: Lease, { expired, superseded }: Triaged): Promise<void> {
-    const lapses = [
+    const ended = [
       ...expired.map((message) => ({
         message,
         status: 'expired' as const,
@@ -65,15 +65,15 @@ export class Triage {
         charged: false,
       })),
     ];
-    const messages = lapses.map(({ message }) => message);
+    const messages = ended.map(({ message }) => message);
     const settled = new Set(
-      await this.transaction.fenced(lease, messages, (tx, mine) =>
+      await this.transaction.fenced(lease, messages, (tx, held) =>
         this.settle.end(
-          lapses.filter(({ message }) => mine.includes(message)),
+          ended.filter(({ message }) => held.includes(message)),
           tx,
         ),
       ),
     );
-    this.metrics.endedWith(lapses.filter(({ message }) => settled.has(message)));
+    this.metrics.endedWith(ended.filter(({ message }) => settled.has(message)));
   }
 }

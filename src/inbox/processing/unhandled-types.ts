@@ -4,10 +4,10 @@ import type { ClaimedMessage } from '../claimed-message.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 
-/** That are warned of. */
+/** How many types are logged as a warning. */
 const MAX_TYPES = 1_000;
 
-/** A12: no handler is no fault, but it is seen. */
+/** A12: a type without a handler is not an error, but it is logged and counted. */
 @Injectable()
 export class UnhandledTypes {
   private readonly known = new Set<string>();
@@ -30,7 +30,7 @@ export class UnhandledTypes {
     );
   }
 
-  /** Producers choose types: beyond so many of them the log is not filled any further. */
+  /** Producers choose the types: beyond the limit, new ones no longer fill the log. */
   private isFirstReport(type: string): boolean {
     const news = !this.known.has(type) && this.known.size < MAX_TYPES;
     if (news) this.known.add(type);

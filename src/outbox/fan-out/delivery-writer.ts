@@ -51,7 +51,7 @@ export class DeliveryWriter {
 
   /** After what changes the plans; before the COMMIT. */
   async issuePiggyback(tx: Transaction): Promise<void> {
-    this.lease = this.lanes.size > 0 ? this.piggyback.offer('outbox', this.lanes) : undefined;
+    this.lease = this.lanes.size > 0 ? this.piggyback.leaseFor('outbox', this.lanes) : undefined;
     const statements = this.lease?.statements ?? [];
     this.answers = await Promise.all(statements.map(([sql, values]) => tx.query<unknown>(sql, values)));
   }
