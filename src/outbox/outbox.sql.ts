@@ -1,6 +1,6 @@
 import { prepared } from '../database/prepared.ts';
 import { whereStillClaimed } from '../lanes/still-claimed.ts';
-import { OUTCOME_UNKNOWN } from './claim/lost-lane.ts';
+import { OUTCOME_UNKNOWN } from './claim/claimed-delivery.ts';
 
 const BEYOND = (lane: string) =>
   `CASE WHEN ${lane} / 256 = ANY ($1::integer[]) THEN ${lane} / 256 * 256 + 255 ELSE ${lane} END`;

@@ -1,3 +1,17 @@
+import { utc } from '../../database/utc.ts';
+
+/** Max attempts shown of a delivery: one that was asked to wait for days may have thousands. */
+export const MAX_ATTEMPTS = 50;
+
+/** The columns `attempts` (the newest ones, in order) and `attempts_total` of the delivery at a position. */
+export const ATTEMPTS_OF = (position: string) => `
+  COALESCE((SELECT json_agg(json_build_object('at', ${utc('newest.at')}, 'attempt', newest.attempt, 'status', newest.status,
+                                              'error', newest.error, 'durationMs', newest.duration_ms,
+                                              'excerpt', newest.excerpt) ORDER BY newest.at)
+            FROM (SELECT attempt.* FROM attempt WHERE attempt.delivery = ${position}
+                  ORDER BY attempt.delivery DESC, attempt.at DESC LIMIT ${MAX_ATTEMPTS}) AS newest), '[]') AS attempts,
+  (SELECT count(*)::int FROM attempt WHERE attempt.delivery = ${position}) AS attempts_total`;
+
 export interface DeliveryRow {
   readonly id: string;
   readonly listener: string | null;

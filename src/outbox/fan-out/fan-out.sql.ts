@@ -1,5 +1,5 @@
 import { utc } from '../../database/utc.ts';
-import { ATTEMPTS_OF } from '../settle/attempts.ts';
+import { ATTEMPTS_OF } from './delivery-view.ts';
 
 /** fanOut.read — the deliveries of a message, each with its attempts. $1 position in the inbox */
 export const READ_DELIVERIES = `
