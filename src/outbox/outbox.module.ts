@@ -24,7 +24,7 @@ import { GroupWriter } from './settle/group-writer.ts';
 import { LostAttempts } from './settle/lost-attempts.ts';
 import { ResultWriter } from './settle/result-writer.ts';
 
-/** From the fan-out to the webhook, in the order a delivery meets them. */
+/** From the fan-out to the webhook, in the order in which a delivery passes through them. */
 @Module({
   imports: [FanOutModule],
   controllers: [DeliveriesController],

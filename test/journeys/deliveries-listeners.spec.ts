@@ -249,8 +249,8 @@ describe('E11 a listener that is not worth trying', () => {
     await stage.post({ type: 'hopeful/x', key: 'good' });
     await until(async () => (await stage.counts('hopeful')).finished === 1);
     for (const { app } of stage.replicas) {
-      const health = app.nest.get(ListenerHealth) as unknown as { noteSuccesses(): Promise<void> };
-      await health.noteSuccesses();
+      const health = app.nest.get(ListenerHealth) as unknown as { writeSuccesses(): Promise<void> };
+      await health.writeSuccesses();
     }
     receiver.answering = status(400);
     await stage.post({ type: 'hopeful/x', key: 'tenth' });

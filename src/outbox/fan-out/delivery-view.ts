@@ -24,7 +24,7 @@ export interface DeliveryRow {
   readonly answered: number | null;
   readonly duration_ms: number | null;
   readonly excerpt: string | null;
-  /** The newest. */
+  /** The newest ones. */
   readonly attempts: readonly Attempt[];
   readonly attempts_total: number;
   /** What an operator decided about it when it was a dead letter. */
@@ -40,7 +40,7 @@ interface Attempt {
   readonly excerpt: string | null;
 }
 
-/** A delivery as the API shows it: the attempt that delivered it stands in its own row. */
+/** A delivery as the API shows it. The attempt that delivered it is stored in the outbox row, not in `attempt`. */
 export function deliveryView(row: DeliveryRow) {
   const { id, listener, status, attempt, error, sequence } = row;
   const last = row.status === 'finished' ? [lastAttempt(row)] : [];

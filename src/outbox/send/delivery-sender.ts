@@ -54,7 +54,7 @@ export class DeliverySender {
         'the request of a delivery could not be built',
       );
       const detail = 'the request could not be built';
-      return Promise.resolve({ kind: 'failed', fault: 'ours', detail, durationMs: 0 });
+      return Promise.resolve({ kind: 'failed', fault: 'local', detail, durationMs: 0 });
     }
   }
 }

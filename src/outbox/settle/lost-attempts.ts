@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import { OutboxStore, type Try } from '../outbox-store.ts';
+import { type FailedAttempt, OutboxStore } from '../outbox-store.ts';
 import { type Item, type Tried, wasSent } from './delivery-result.ts';
 
 /**
@@ -15,20 +15,20 @@ export class LostAttempts {
   ) {}
 
   async record(items: readonly Item[], reason: string): Promise<void> {
-    const tries = items.filter(wasSent).map((item) => lostTry(item, reason));
-    if (tries.length === 0) return;
+    const attempts = items.filter(wasSent).map((item) => lostAttempt(item, reason));
+    if (attempts.length === 0) return;
     try {
-      await this.store.recordLost(tries);
+      await this.store.recordLost(attempts);
     } catch (error) {
       this.log.warn(
-        { event: 'outbox.record-failed', deliveries: tries.map(({ delivery }) => delivery.id), error },
+        { event: 'outbox.record-failed', deliveries: attempts.map(({ delivery }) => delivery.id), error },
         'attempts could not be recorded; these deliveries may be sent again, and their attempts do not show why',
       );
     }
   }
 }
 
-function lostTry({ delivery, answer }: Tried, reason: string): Try {
+function lostAttempt({ delivery, answer }: Tried, reason: string): FailedAttempt {
   const answered = answer.kind === 'answered';
   const error = `${answered ? `answered ${answer.status}` : answer.detail}; ${reason}`;
   const status = answered ? answer.status : undefined;
