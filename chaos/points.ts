@@ -6,7 +6,7 @@ import { SettleStore } from '../src/inbox/processing/settle-store.ts';
 import { LaneQueue } from '../src/lanes/lane-queue.ts';
 import { OutboxStore } from '../src/outbox/outbox-store.ts';
 import { DeliverySender } from '../src/outbox/send/delivery-sender.ts';
-import { ResultWriter } from '../src/outbox/settle/result-writer.ts';
+import { GroupWriter } from '../src/outbox/settle/group-writer.ts';
 import { POINTS, type Point } from './point-names.ts';
 
 /** What a process sends itself when it reaches a point. */
@@ -47,12 +47,12 @@ export const LOCATIONS: readonly Location[] = [
   { of: LaneQueue, method: 'lease', queue: 'outbox', after: 'outbox: leased' },
   {
     of: DeliverySender,
-    method: 'send',
+    method: 'call',
     before: 'outbox: not sent yet',
     after: 'outbox: response received, not written yet',
   },
   { of: OutboxStore, method: 'delivered', after: 'outbox: written, not committed yet' },
-  { of: ResultWriter, method: 'write', after: 'outbox: committed' },
+  { of: GroupWriter, method: 'commit', after: 'outbox: committed' },
 ];
 
 const armed = new Map<Point, PointSignal>();

@@ -11,12 +11,12 @@ import { ListenerDefinition, MAX_HEADERS, MAX_TIMEOUT_MS } from './listener-defi
 
 export type Checked =
   | { readonly kind: 'valid'; readonly definition: ListenerDefinition }
-  | { readonly kind: 'faulty'; readonly faults: readonly FieldError[] };
+  | { readonly kind: 'invalid'; readonly faults: readonly FieldError[] };
 
-/** Says why a URL must not be sent to; undefined: it may. */
+/** Returns why a URL must not be called; undefined: it may. */
 export type UrlRefusal = (url: string) => Promise<string | undefined>;
 
-/** What a definition has to fit. */
+/** The limits that a definition is checked against. */
 export interface Bounds {
   readonly urlRefusal: UrlRefusal;
   /** OUTBOX_LEASE. */
@@ -27,10 +27,10 @@ const MAX_TYPE = 200;
 const MAX_URL = 2_048;
 const MIN_RETRY_MS = 1;
 const MAX_RETRY_MS = 30 * 86_400_000;
-/** A body of 100,000 unknown fields is not answered with as many faults. */
+/** A body with 100,000 unknown fields does not get as many errors back. */
 const MAX_FAULTS = 50;
-/** More than any list or object may have. */
-const MAX_LOOKED_AT = 100;
+/** More elements than any list or object may have. */
+const MAX_CHECKED = 100;
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
 const FIELDS = (
@@ -38,7 +38,7 @@ const FIELDS = (
   'headers format onDead disableAfter'
 ).split(' ');
 
-/** Everything that is wrong with a definition, found at once: its shape, its elements, where it would send to. */
+/** Finds everything that is wrong with a definition at once: its shape, its elements, its URL. */
 export async function checkDefinition(value: unknown, { urlRefusal, leaseMs }: Bounds): Promise<Checked> {
   const faults = await shapeFaults(value);
   if (isObject(value)) {
@@ -48,33 +48,33 @@ export async function checkDefinition(value: unknown, { urlRefusal, leaseMs }: B
     if (refused) faults.push({ pointer: '/url', detail: refused });
   }
   return faults.length
-    ? { kind: 'faulty', faults: faults.slice(0, MAX_FAULTS) }
+    ? { kind: 'invalid', faults: faults.slice(0, MAX_FAULTS) }
     : { kind: 'valid', definition: value as ListenerDefinition };
 }
 
 async function shapeFaults(value: unknown): Promise<FieldError[]> {
   const faults: FieldError[] = [];
   try {
-    // Names of headers are no fields: they are looked at one by one, below.
+    // Names of headers are not fields: they are checked one by one, below.
     const fields = isObject(value) && isObject(value.headers) ? { ...value, headers: {} } : value;
     await validated(ListenerDefinition, fields);
   } catch (error) {
     if (!(error instanceof Problem) || error.problem !== 'invalid') throw error;
     const seen = new Set<string>();
-    // One word about each place: of a nested object that is none, the library has two.
+    // One error per pointer: for a nested object that is not an object, the library reports two.
     const first = (error.more.errors ?? []).filter(({ pointer }) => !seen.has(pointer) && seen.add(pointer));
-    faults.push(...first.map(withTheFieldMeant));
+    faults.push(...first.map(withSuggestion));
   }
   return faults;
 }
 
-function withTheFieldMeant(fault: FieldError): FieldError {
+function withSuggestion(fault: FieldError): FieldError {
   if (fault.detail !== 'is not a known field') return fault;
   const meant = nearest(fault.pointer.slice(1), FIELDS, 3);
   return meant ? { ...fault, detail: `${fault.detail}; did you mean "${meant}"?` } : fault;
 }
 
-/** Longer, and another replica could take the lane and send again while the first call is still under way. */
+/** With a longer timeout another replica could take the lane over and send again while the first call is in flight. */
 function timeoutFaults(
   { timeout = DEFAULT_TIMEOUT }: Record<string, unknown>,
   leaseMs: number,
@@ -99,7 +99,7 @@ function elementFaults(definition: Partial<ListenerDefinition>): FieldError[] {
 
 function eachOf(field: string, list: unknown, rule: (value: unknown) => string | undefined): FieldError[] {
   if (!Array.isArray(list)) return [];
-  return list.slice(0, MAX_LOOKED_AT).flatMap((value, index) => {
+  return list.slice(0, MAX_CHECKED).flatMap((value, index) => {
     const detail = rule(value);
     return detail === undefined ? [] : [{ pointer: `/${field}/${index}`, detail }];
   });
@@ -107,7 +107,7 @@ function eachOf(field: string, list: unknown, rule: (value: unknown) => string |
 
 function repeated(field: string, given: unknown): FieldError[] {
   if (!Array.isArray(given)) return [];
-  const list = given.slice(0, MAX_LOOKED_AT);
+  const list = given.slice(0, MAX_CHECKED);
   const first = new Map(list.map((value, index) => [value, index] as const).reverse());
   return list.flatMap((value, index) => {
     const before = first.get(value)!;

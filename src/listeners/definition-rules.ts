@@ -1,10 +1,10 @@
 import { ValidateBy } from 'class-validator';
 import { formatDuration, parseDuration } from '../config/duration.ts';
 
-/** What is wrong with a value, as the rest of a sentence about it; undefined: nothing. */
+/** Returns what is wrong with a value, as the rest of a sentence about it; undefined: nothing. */
 type Rule = (value: unknown) => string | undefined;
 
-/** One rule, one message: several rules of the library would tell of one missing field five times. */
+/** One rule, one message: several rules of the library would report one missing field five times. */
 export function Must(rule: Rule): PropertyDecorator {
   return ValidateBy({
     name: 'must',

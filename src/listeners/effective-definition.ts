@@ -2,20 +2,20 @@ import { parseDuration } from '../config/duration.ts';
 import type { Listener } from './listener.ts';
 import { type ListenerDefinition, RETRY_SCHEDULE } from './listener-definition.ts';
 
-/** Given fields without those that are kept apart, encrypted: headers and URL. */
+/** The given fields without headers and URL, which are stored encrypted. */
 export interface StoredDefinition extends Omit<ListenerDefinition, 'headers' | 'url'> {
-  /** Scheme, host and port: what everybody who may see the listener sees of its URL. */
+  /** Scheme, host and port: the part of the URL that everyone with read access sees. */
   readonly urlOrigin?: string;
-  /** As the version before wrote it; nothing writes it any more. */
+  /** As the previous version wrote it; no longer written. */
   readonly url?: string;
 }
 
 export const DEFAULT_LANES = 16;
 export const DEFAULT_TIMEOUT = '15s';
-/** The largest rate: what counts then is the limit per key alone. */
+/** The max rate: then only the limit per key counts. */
 const NO_RATE = 10_000;
 
-/** What is stored in the open of a definition. */
+/** The part of a definition that is stored unencrypted. */
 export function storedDefinition({
   headers: _,
   url,
@@ -24,12 +24,12 @@ export function storedDefinition({
   return { ...definition, urlOrigin: new URL(url).origin };
 }
 
-/** A URL for those who must not see its path and query. */
+/** The URL for readers who must not see its path and query. */
 export function shownOrigin({ urlOrigin, url }: StoredDefinition): string {
   return `${urlOrigin ?? new URL(url!).origin}/…`;
 }
 
-/** What a definition comes to, in the words of the API. */
+/** A definition with all defaults, in the terms of the API. */
 export function effectiveDefinition(definition: StoredDefinition) {
   return {
     mode: definition.mode ?? ('webhook' as const),
@@ -37,8 +37,8 @@ export function effectiveDefinition(definition: StoredDefinition) {
     ordered: definition.ordered ?? true,
     timeout: definition.timeout ?? DEFAULT_TIMEOUT,
     retrySchedule: definition.retrySchedule ?? RETRY_SCHEDULE,
-    // None: a receiver that answers 403 for an hour, because its certificate or its proxy is broken, loses nothing.
-    // Whoever knows that an answer of theirs is final says so.
+    // None by default: a receiver that answers 403 for an hour, because its certificate or its proxy is broken, loses
+    // nothing. A listener whose answers are final lists them.
     terminalStatuses: definition.terminalStatuses ?? [],
     rateLimit: rateLimitOf(definition),
     format: definition.format ?? ('standard' as const),

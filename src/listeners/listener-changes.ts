@@ -21,11 +21,11 @@ import { MAX_SECRETS, rotated, signingNow } from './secrets/signing-secrets.ts';
 
 export interface Put {
   readonly row: ListenerRow;
-  /** Shown once, to whoever created the listener. */
+  /** Shown once, in the response that creates the listener. */
   readonly secret: string | undefined;
 }
 
-/** Every way to change a listener by API or by the engine. Known to this replica at once, to the others within 2 s. */
+/** All changes of a listener by API. Effective on this replica at once, on the others within 2 s. */
 @Injectable()
 export class ListenerChanges {
   constructor(
@@ -36,7 +36,7 @@ export class ListenerChanges {
     @Inject(LOG) private readonly log: Log,
   ) {}
 
-  /** Creates, replaces, or brings a deleted one back with its number and what is still owed. */
+  /** Creates a listener, replaces it, or brings a deleted one back with its number and its pending deliveries. */
   put(name: string, definition: ListenerDefinition, by: string): Promise<Put> {
     return this.change(async (tx) => {
       await this.audit.record({ by, action: 'listener.put', target: name }, tx);
@@ -54,7 +54,7 @@ export class ListenerChanges {
     });
   }
 
-  /** What is owed to it stays, and waits for a listener of this name. */
+  /** Its pending deliveries stay, and wait for a listener of this name. */
   remove(name: string, by: string): Promise<void> {
     return this.change(async (tx) => {
       refuseOfFile(await this.find(name, tx), 'remove it there');
@@ -63,7 +63,7 @@ export class ListenerChanges {
     });
   }
 
-  /** The old secret goes on to sign for 24 hours, beside the new one. */
+  /** The old secret keeps signing for 24 hours, beside the new one. */
   rotateSecret(name: string, by: string): Promise<{ secret: string; oldSecretUntil: string }> {
     return this.change(async (tx) => {
       const row = await this.find(name, tx);
@@ -91,7 +91,7 @@ export class ListenerChanges {
     });
   }
 
-  /** Also what was disabled. */
+  /** Also resumes a disabled one. */
   resume(name: string, by: string): Promise<ListenerRow> {
     return this.setState(name, 'active', 'listener.resume', {
       from: ['paused', 'disabled'],
@@ -140,7 +140,10 @@ export class ListenerChanges {
       return await this.box.seal(name, confidential);
     } catch (error) {
       if (!(error instanceof NoMasterKey)) throw error;
-      this.log.error({ event: 'secrets.no-key', error }, "listeners' secrets cannot be encrypted");
+      this.log.error(
+        { event: 'secrets.no-key', error },
+        'there is no key to encrypt the secrets of listeners',
+      );
       throw new Problem(
         'conflict',
         'This service has no key to encrypt a secret with; set SECRETS_KEYS first.',
@@ -154,7 +157,7 @@ export class ListenerChanges {
     throw new Problem(
       'conflict',
       `Its secrets cannot be read (${opened.reason}). Put the key back into SECRETS_KEYS; or delete the listener and ` +
-        'put it again for a new secret: what is owed to it stays.',
+        'create it again for a new secret: its pending deliveries stay.',
     );
   }
 
@@ -171,13 +174,13 @@ export class ListenerChanges {
   }
 }
 
-/** A key's lane follows from their number, and deliveries lie in them: with another one a key would overtake itself. */
+/** The lane of a key depends on the number of lanes: with another number, new deliveries of a key could overtake old ones. */
 function refuseOtherLanes(row: ListenerRow | undefined, { lanes }: ListenerDefinition): void {
   if (!row || lanes === undefined || lanes === row.lanes) return;
   throw new Problem(
     'conflict',
     `A listener keeps its number of lanes, here ${row.lanes}${row.deleted_at ? ', even when it is deleted' : ''}; ` +
-      `leave lanes out, or put a listener of another name with ${lanes}.`,
+      `leave lanes out, or create a listener of another name with ${lanes}.`,
     { errors: [{ pointer: '/lanes', detail: `must be ${row.lanes}` }] },
   );
 }

@@ -59,7 +59,7 @@ class DisableAfter {
   times: number;
 }
 
-/** What a PUT, or an entry of LISTENERS_FILE, says; kept as given. Elements of lists are checked by `elementFaults`. */
+/** The body of a PUT, or an entry of LISTENERS_FILE; stored as given. Elements of lists are checked by `elementFaults`. */
 export class ListenerDefinition {
   @ApiPropertyOptional({ enum: ['webhook', 'pull'], default: 'webhook', description: '`pull` comes later.' })
   @Optional()
@@ -120,7 +120,7 @@ export class ListenerDefinition {
     type: [Number],
     default: [],
     example: [400, 403],
-    description: 'Answers after which a delivery is not tried again.',
+    description: 'Answers after which a delivery is not retried.',
   })
   @Optional()
   @Must(listOf(0, MAX_STATUSES))
@@ -158,7 +158,7 @@ export class ListenerDefinition {
   onDead?: 'skip' | 'hold';
 
   @ApiPropertyOptional({
-    description: 'The listener is disabled after so many answers of this status in a row.',
+    description: 'The listener is disabled after this number of answers with this status in a row.',
   })
   @Optional()
   @Must(anObject)
@@ -168,7 +168,7 @@ export class ListenerDefinition {
 }
 
 function aServedMode(value: unknown): string | undefined {
-  if (value === 'pull') return 'cannot be "pull" yet, that is later work; use "webhook"';
+  if (value === 'pull') return 'cannot be "pull" yet; use "webhook"';
   return value === 'webhook' ? undefined : 'must be "webhook"';
 }
 

@@ -7,7 +7,7 @@ export class ListenerMetrics {
   constructor(metrics: Metrics, listeners: Listeners) {
     metrics.gauge({
       name: 'listeners',
-      help: 'How many listeners there are, by state.',
+      help: 'Number of listeners, by state.',
       labelNames: ['state'],
       collect() {
         for (const state of ['active', 'paused', 'disabled'] as const)
@@ -16,7 +16,7 @@ export class ListenerMetrics {
     });
     metrics.gauge({
       name: 'listener_secrets',
-      help: 'How many listeners are sealed with which master key; one without any can be taken out of SECRETS_KEYS.',
+      help: 'Number of listeners whose secrets are sealed with each master key; a key without any can be removed from SECRETS_KEYS.',
       labelNames: ['key'],
       collect() {
         this.reset();

@@ -5,7 +5,7 @@ import type { Opened } from './secrets/confidential.ts';
 const HIDDEN = '(hidden)';
 
 /**
- * A listener as the API shows it, defaults included; never its secrets, and to admins only its headers' values and the path
+ * A listener as the API shows it, including defaults; never its secrets. Only admins see the values of its headers and the path
  * and query of its URL.
  */
 export function listenerView(row: ListenerRow, opened: Opened, reader: { readonly isAdmin: boolean }) {

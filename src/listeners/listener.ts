@@ -1,9 +1,9 @@
-/** Who wants which types, and how: a definition as the engine uses it (times in milliseconds). */
+/** Which types an endpoint receives, and how: a definition as the engine uses it (times in milliseconds). */
 export interface Listener {
   /** Names its lanes: the n-th lane of a listener is `number * 256 + n`. */
   readonly number: number;
   readonly name: string;
-  /** Of its last change: tells whether what is known is still so. */
+  /** Of its last change: shows whether the copy in memory is current. */
   readonly revision: number;
   readonly mode: 'webhook' | 'pull';
   /** Exact types, or patterns with `*` for any characters. */
@@ -30,8 +30,8 @@ export interface RateLimitRule {
   readonly perKey: { readonly perSecond: number } | undefined;
 }
 
-/** Deliveries are owed in every state; they are sent only while active. */
+/** Deliveries are created in every state; they are sent only while the listener is active. */
 export type ListenerState = 'active' | 'paused' | 'disabled';
 
-/** Lanes of one listener, and of the number space between two listeners. */
+/** Max lanes of one listener, and the distance between the lane numbers of two listeners. */
 export const MAX_LISTENER_LANES = 256;

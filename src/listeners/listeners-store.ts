@@ -49,11 +49,11 @@ export interface StateChange {
   readonly from: readonly ListenerState[];
   readonly reason: string | null;
   readonly by: string;
-  /** Only if it is still at this one. */
+  /** Only if the listener is still at this revision. */
   readonly revision?: number;
 }
 
-/** What a definition is written as. */
+/** A definition as it is stored. */
 export interface ListenerContent {
   readonly name: string;
   readonly definition: StoredDefinition;
@@ -65,7 +65,7 @@ export interface ListenerContent {
 export class ListenersStore {
   constructor(private readonly database: Database) {}
 
-  /** Every change happens in here: one writer at a time over all replicas. */
+  /** Every change goes through here: one writer at a time over all replicas. */
   change<Result>(work: (tx: Transaction) => Promise<Result>): Promise<Result> {
     return this.database.transaction(async (tx) => {
       await tx.query(TAKE_TURN);
@@ -78,7 +78,7 @@ export class ListenersStore {
     return row!;
   }
 
-  /** Rejects if something has changed since. */
+  /** Rejects if anything has changed since. */
   async stillAt(revision: number, tx: Transaction): Promise<void> {
     await tx.query(STILL_CURRENT, [revision]);
   }
@@ -92,14 +92,14 @@ export class ListenersStore {
     return rows.map(({ number }) => number);
   }
 
-  /** A 404 without one. As the database has it: what this replica has in memory may be a second old. */
+  /** Throws a 404 if there is none. Reads the database: the copy in memory may be a second old. */
   async existing(name: string): Promise<ListenerRow> {
     const [row] = await this.database.query<ListenerRow>(LISTENER, [existingName(name)]);
     if (!row) throw noListener();
     return row;
   }
 
-  /** A deleted one, too. */
+  /** Also a deleted one. */
   async findAny(name: string, tx: Transaction): Promise<ListenerRow | undefined> {
     const [row] = await tx.query<ListenerRow>(ANY_LISTENER, [name]);
     return row;
@@ -149,13 +149,13 @@ export class ListenersStore {
     await tx.execute(DELETE_LISTENER, [name, by]);
   }
 
-  /** False: there is none, it is in none of the states `from`, or at another revision. */
+  /** False: it does not exist, is in none of the states `from`, or at another revision. */
   async setState(name: string, state: ListenerState, change: StateChange, tx: Transaction): Promise<boolean> {
     const { reason, by, from, revision } = change;
     return (await tx.execute(SET_STATE, [name, state, reason, by, from, revision ?? null])) > 0;
   }
 
-  /** False: somebody else changed it. */
+  /** False: it was changed meanwhile. */
   async reseal(
     row: ListenerRow,
     { sealed, definition }: Pick<ListenerContent, 'sealed' | 'definition'>,
@@ -170,7 +170,7 @@ export class ListenersStore {
   }
 }
 
-/** What cannot be a name is not looked for: it may hold what PostgreSQL refuses. */
+/** An invalid name is not queried: it may contain characters that PostgreSQL refuses. */
 export function existingName(name: string): string {
   if (!isName(name)) throw noListener();
   return name;

@@ -95,7 +95,7 @@ export class ListenersController {
   @HttpCode(204)
   @Allow('admin')
   @ApiOperation({
-    summary: 'Delete a listener. What is owed to it stays, and waits for one of the same name.',
+    summary: 'Delete a listener. Its pending deliveries stay, and wait for a listener of the same name.',
   })
   async remove(@Param('name') name: string, @Req() request: FastifyRequest): Promise<void> {
     await this.changes.remove(existingName(name), request.caller.name);
@@ -112,7 +112,9 @@ export class ListenersController {
   @Post(':name/pause')
   @HttpCode(200)
   @Allow('admin')
-  @ApiOperation({ summary: 'Send nothing more to a listener until it is resumed; what it is owed waits.' })
+  @ApiOperation({
+    summary: 'Send nothing more to a listener until it is resumed; its deliveries stay pending.',
+  })
   @ApiBody({ type: PauseListener, required: false })
   async pause(@Param('name') name: string, @Body() body: unknown, @Req() request: FastifyRequest) {
     const { reason } = await validated(PauseListener, body ?? {});
@@ -130,13 +132,13 @@ export class ListenersController {
   @Post(':name/test')
   @HttpCode(200)
   @Allow('admin', 'none')
-  @ApiOperation({ summary: 'Send a ping now, whatever the state; the answer is what came of it.' })
+  @ApiOperation({ summary: 'Send a ping now, whatever the state, and return its result.' })
   async test(@Param('name') name: string, @Req() { caller }: FastifyRequest): Promise<PingOutcome> {
     const row = await this.store.existing(name);
     const [opened, { now }] = await Promise.all([this.box.open(row), this.store.revision()]);
     if (opened.kind === 'locked')
       throw new Problem('conflict', `Its secrets cannot be read: ${opened.reason}.`);
-    // Before it is sent: whatever becomes of us, it is known who did.
+    // Recorded before it is sent: if this replica dies meanwhile, the audit log has it nevertheless.
     await this.audit.record({ by: caller.name, action: 'listener.test', target: name }, this.database);
     return this.ping.send(listenerOf(row, opened, now));
   }

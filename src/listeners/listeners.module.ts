@@ -15,7 +15,7 @@ import { ConfidentialBox } from './secrets/confidential.ts';
 import { MasterKeys } from './secrets/master-keys.ts';
 import { Reseal } from './secrets/reseal.ts';
 
-/** Who wants which types, and how: by API and by file, and known to every replica. */
+/** Which endpoints receive which types, and how: defined by API and by file, known to every replica. */
 @Global()
 @Module({
   controllers: [ListenersController],
@@ -51,7 +51,7 @@ export class ListenersModule implements OnModuleInit, OnApplicationShutdown {
     private readonly sender: WebhookSender,
   ) {}
 
-  /** Before any processor starts (they do at bootstrap): a message handled without its listeners would be lost to them. */
+  /** Before any processor starts (at bootstrap): a message handled without the listeners would never be sent to them. */
   async onModuleInit(): Promise<void> {
     await this.file.reconcile();
     await this.listeners.refresh();
@@ -63,7 +63,7 @@ export class ListenersModule implements OnModuleInit, OnApplicationShutdown {
   }
 }
 
-/** Whoever may name an endpoint must not make us post to our own database. */
+/** A listener must not make the service post to its own database. */
 function portOfServer({ pool }: Database): number {
   return Number(new URL(pool.options.connectionString!).port || 5432);
 }

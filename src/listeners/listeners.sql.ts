@@ -1,13 +1,13 @@
 import { prepared } from '../database/prepared.ts';
 import { withinBytes } from '../http/page-bytes.ts';
 
-/** Any constant of ours: one writer of listeners at a time, so that their revisions grow in the order of the commits. */
+/** An arbitrary constant: one writer of listeners at a time, so that their revisions grow in commit order. */
 const WRITER_LOCK = '5107205318272';
 
 /** listener.writer — first in every transaction that changes a listener. */
 export const TAKE_TURN = `SELECT pg_advisory_xact_lock(${WRITER_LOCK})`;
 
-/** listener.revision — has anything changed? */
+/** listener.revision — shows whether anything has changed. */
 export const REVISION = prepared(`SELECT COALESCE(max(revision), 0) AS revision, now() AS now FROM listener`);
 
 /** listener.current — fails by a division by zero if something has changed since. $1 revision */
@@ -24,10 +24,10 @@ export const DELETED_NUMBERS = `SELECT number FROM listener WHERE deleted_at IS 
 
 export const LISTENER = `SELECT ${COLUMNS} FROM listener WHERE name = $1 AND deleted_at IS NULL`;
 
-/** listener.any — a deleted one, too. */
+/** listener.any — also a deleted one. */
 export const ANY_LISTENER = `SELECT ${COLUMNS} FROM listener WHERE name = $1`;
 
-/** listener.page — by name. $1 after, $2 most */
+/** listener.page — by name. $1 after, $2 limit */
 export const LISTENERS_PAGE = `${withinBytes(
   `SELECT ${COLUMNS} FROM listener WHERE deleted_at IS NULL AND name > $1 ORDER BY name LIMIT $2`,
   'name',
@@ -52,7 +52,7 @@ export const REPLACE_LISTENER = `
   WHERE name = $1
   RETURNING ${COLUMNS}`;
 
-/** listener.bringBack — a deleted one begins anew, with its number and what is still owed. As above, $7 origin */
+/** listener.bringBack — a deleted one starts over, with its number and its pending deliveries. As above, $7 origin */
 export const BRING_BACK_LISTENER = `
   UPDATE listener SET revision = ${NEXT_REVISION}, definition = $2, types = $3, sealed = $4, secret_from = $5,
          origin = $7, state = 'active', state_reason = NULL, state_since = now(), state_by = $6,
@@ -66,17 +66,17 @@ export const DELETE_LISTENER = `
   WHERE name = $1 AND deleted_at IS NULL`;
 
 /**
- * listener.setState — from one of some states only. $1 name, $2 state, $3 reason, $4 by, $5 from which states, $6 at which
+ * listener.setState — only from one of the given states. $1 name, $2 state, $3 reason, $4 by, $5 from which states, $6 at which
  * revision, or null
  */
 export const SET_STATE = `
   UPDATE listener SET revision = ${NEXT_REVISION}, state = $2, state_reason = $3, state_since = now(), state_by = $4
   WHERE name = $1 AND deleted_at IS NULL AND state = ANY ($5::text[]) AND ($6::bigint IS NULL OR revision = $6)`;
 
-/** listener.reseal — unless somebody changed it meanwhile. $1 name, $2 sealed, $3 what it was, $4 definition */
+/** listener.reseal — unless it was changed meanwhile. $1 name, $2 sealed, $3 sealed before, $4 definition */
 export const RESEAL_LISTENER = `
   UPDATE listener SET revision = ${NEXT_REVISION}, sealed = $2, definition = $4 WHERE name = $1 AND sealed = $3`;
 
-/** listener.forgetUrls — of deleted ones, as the version before wrote them: whoever brings one back gives it another. */
+/** listener.forgetUrls — of deleted listeners, as the previous version wrote them: bringing one back defines its URL again. */
 export const FORGET_URLS = `
   UPDATE listener SET definition = definition - 'url' WHERE deleted_at IS NOT NULL AND definition ? 'url'`;

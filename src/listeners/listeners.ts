@@ -12,7 +12,7 @@ import { TypeIndex } from './type-patterns.ts';
 
 /** A change must take effect on every replica within 2 s. */
 const REFRESH_MS = 1_000;
-/** Who changes a listener by itself. */
+/** The actor in the audit log when the service itself changes a listener. */
 const ENGINE = 'sluice';
 
 /** All listeners at one revision. */
@@ -22,24 +22,25 @@ interface Known {
   readonly byNumber: ReadonlyMap<number, Listener>;
   readonly index: TypeIndex<Listener>;
   readonly deleted: ReadonlySet<number>;
-  /** When the next secret stops to sign, by the database's clock. */
+  /** When the next signing secret expires, by the database's clock. */
   readonly nextExpiryMs: number;
-  /** How many have secrets that cannot be read: they are tried again at each look, the missing key may come. */
+  /** Listeners whose secrets cannot be read: they are retried at each refresh, because the missing key may be added. */
   readonly locked: number;
 }
 
 /**
- * Every listener as of a moment ago, from memory. What is known stays known while the database is away: a fan-out
- * never misses a listener because of an error.
+ * All listeners as of the last refresh, from memory. They stay known while the database is away: a fan-out never misses a
+ * listener because of an error.
  */
 @Injectable()
 export class Listeners {
   private known: Known | undefined;
   private readonly watchers: (() => void)[] = [];
-  /** By name; opened anew only when the box is another one, or stayed shut. */
+  /** By name; decrypted again only when the sealed text changed, or could not be decrypted before. */
   private opened = new Map<string, { readonly sealed: string; readonly opened: Opened }>();
-  private asked = 0;
-  private taken = 0;
+  /** Number of the last refresh that was started, and of the last one that was applied. */
+  private refreshes = 0;
+  private applied = 0;
 
   constructor(
     private readonly store: ListenersStore,
@@ -53,7 +54,7 @@ export class Listeners {
     });
   }
 
-  /** Who wants a type, in whatever state they are: what is owed to a paused one waits. */
+  /** The listeners of a type, in any state: the deliveries of a paused one stay pending. */
   of(type: string): readonly Listener[] {
     return this.now.index.of(type);
   }
@@ -66,68 +67,69 @@ export class Listeners {
     return this.now.byNumber.get(number);
   }
 
-  /** Numbers of deleted listeners: what is owed to them waits for their return. */
+  /** Numbers of deleted listeners: their deliveries stay pending until they are created again. */
   deleted(): ReadonlySet<number> {
     return this.now.deleted;
   }
 
   /**
-   * By the engine, because of how it was when it failed; `along` goes with it. False: it was not active any more, so
-   * somebody else has told already; or somebody has changed it since then, and what it did before does not count.
+   * By the service itself, because of failures at the given revision; `alsoDo` runs in the same transaction. False: it was
+   * no longer active, so another replica has already reported it; or it was changed since, and its earlier failures do not
+   * count.
    */
   async disable(
     { name, revision }: Pick<Listener, 'name' | 'revision'>,
     reason: string,
-    along: (tx: Transaction) => Promise<void> = async () => undefined,
+    alsoDo: (tx: Transaction) => Promise<void> = async () => undefined,
   ): Promise<boolean> {
     const change = { from: ['active'] as const, reason, by: ENGINE, revision };
     const changed = await this.store.change(async (tx) => {
       if (!(await this.store.setState(name, 'disabled', change, tx))) return false;
-      await along(tx);
+      await alsoDo(tx);
       return true;
     });
     await this.refreshAfterChange();
     return changed;
   }
 
-  /** The id of the master key that each is sealed with. */
+  /** For each listener, the id of the master key that its secrets are sealed with. */
   masterKeys(): string[] {
     return [...this.opened.values()].map(({ sealed }) => keyIdOf(sealed) ?? '');
   }
 
-  /** Called after each change that this replica has learnt of. */
+  /** Called after each refresh that found a change. */
   onChange(watcher: () => void): void {
     this.watchers.push(watcher);
   }
 
-  /** The change is stored: when the database goes away just now, this replica learns of it later, like the others. */
+  /** The change is stored: if the database is away now, this replica reads it later, like the others. */
   async refreshAfterChange(): Promise<void> {
     await this.refresh().catch(() => undefined);
   }
 
-  /** Rejects where what is known now is not what is stored, as this transaction sees it. */
+  /** Rejects if the listeners in memory are not those that this transaction sees. */
   stillCurrent(tx: Transaction): Promise<void> {
     return this.store.stillAt(this.now.revision, tx);
   }
 
-  /** Looks now; cheap when nothing has changed. */
+  /** Cheap when nothing has changed. */
   async refresh(): Promise<void> {
-    const turn = ++this.asked;
+    const refresh = ++this.refreshes;
     const { revision, now } = await this.store.revision();
     const isSame = this.known?.revision === revision && now.getTime() < this.known.nextExpiryMs;
     if (isSame && this.known?.locked === 0) return;
     const [rows, deleted] = await Promise.all([this.store.live(), this.store.deletedNumbers()]);
     const known = knownFrom(await this.open(rows), deleted, revision, now);
     if (isSame && this.known?.locked === known.locked) return;
-    // Two looks at once may end in the other order: the later one counts.
-    if (turn < this.taken) return;
-    this.taken = turn;
+    // Two concurrent refreshes may end in reverse order: the later one counts.
+    if (refresh < this.applied) return;
+    this.applied = refresh;
     this.known = known;
     for (const watcher of this.watchers) watcher();
   }
 
   private get now(): Known {
-    if (!this.known) throw new Error('listeners are not known yet');
+    if (!this.known) throw new Error('listeners were not loaded yet');
     return this.known;
   }
 
@@ -138,7 +140,7 @@ export class Listeners {
       if (known?.sealed === row.sealed && known.opened.kind === 'opened')
         return { row, opened: known.opened };
       const opened = await this.box.open(row);
-      if (opened.kind === 'locked' && known?.sealed !== row.sealed) this.tellLocked(row, opened.reason);
+      if (opened.kind === 'locked' && known?.sealed !== row.sealed) this.logLocked(row, opened.reason);
       return { row, opened };
     };
     const all = await Promise.all(rows.map(open));
@@ -146,10 +148,10 @@ export class Listeners {
     return all;
   }
 
-  private tellLocked({ name }: ListenerRow, reason: string): void {
+  private logLocked({ name }: ListenerRow, reason: string): void {
     this.log.error(
       { event: 'listeners.locked', listener: name, reason },
-      "a listener's secrets cannot be read: nothing is sent to it, what is owed waits",
+      'the secrets of a listener cannot be read; nothing is sent to it, its deliveries stay pending',
     );
   }
 }
@@ -173,7 +175,7 @@ function knownFrom(
   };
 }
 
-/** One whose secrets cannot be read is as if disabled: unsigned deliveries would all be refused. */
+/** A listener whose secrets cannot be read counts as disabled: receivers would refuse unsigned deliveries. */
 export function listenerOf(row: ListenerRow, opened: Opened, now: Date): Listener {
   const { number, name, revision, lanes } = row;
   const terms = { number, name, revision, lanes, ...termsOf(row.definition) };

@@ -14,8 +14,8 @@ export interface PingOutcome {
 }
 
 /**
- * Sends a ping now, whatever the listener's state: signed and guarded like a delivery, but owed to nobody. On a connection
- * of its own: it tries DNS and TLS as they are now, waits for no delivery that hangs, and keeps none waiting.
+ * Sends a ping now, whatever the listener's state: signed and guarded like a delivery, but not stored. On a connection of its
+ * own: it tries DNS and TLS as they are now, does not wait for deliveries that hang, and does not delay any.
  */
 @Injectable()
 export class Ping {

@@ -5,7 +5,7 @@ import type { Listener } from './listener.ts';
 
 const MAX_NAMED = 5;
 
-/** OUTBOX_LEASE was shortened after a listener with a long timeout was made. Throws a SettingsError of one line. */
+/** OUTBOX_LEASE was shortened after a listener with a long timeout was created. Throws a SettingsError of one line. */
 export function refuseShortLease(leaseMs: number, listeners: readonly Listener[]): void {
   const maxMs = maxCallMs(leaseMs);
   const tooLong = listeners

@@ -1,15 +1,15 @@
-/** Whether a type fits a pattern, in which `*` stands for any characters, none included. */
-export type Fits = (type: string) => boolean;
+/** Whether a type matches a pattern, in which `*` stands for any number of characters. */
+export type Matches = (type: string) => boolean;
 
 export function isPattern(type: string): boolean {
   return type.includes('*');
 }
 
 /**
- * Not a regular expression: `a*a*a*…b` would make one go back and forth for years. Here each piece between two stars
- * is looked for once, from where the one before it ended.
+ * Not a regular expression: `a*a*a*…b` would make one backtrack for years. Here each piece between two stars is searched
+ * once, from the end of the one before it.
  */
-export function compilePattern(pattern: string): Fits {
+export function compilePattern(pattern: string): Matches {
   const pieces = pattern.split('*');
   const first = pieces[0]!;
   const last = pieces.at(-1)!;
@@ -34,19 +34,19 @@ export function likeOf(pattern: string): string {
   return pattern.replaceAll(/[\\%_]/g, '\\$&').replaceAll('*', '%');
 }
 
-/** Producers choose types: the answers kept are bounded. */
-const MAX_ANSWERS = 10_000;
+/** Producers choose types, so the cache is bounded. */
+const MAX_CACHED = 10_000;
 
-/** Who wants a type: computed once per type, then looked up. */
+/** The owners of a type: computed once per type, then cached. */
 export class TypeIndex<T extends { readonly types: readonly string[] }> {
   private readonly exact = new Map<string, T[]>();
-  private readonly patterns: { readonly fits: Fits; readonly owner: T }[] = [];
-  private readonly answers = new Map<string, readonly T[]>();
+  private readonly patterns: { readonly matches: Matches; readonly owner: T }[] = [];
+  private readonly cached = new Map<string, readonly T[]>();
 
   constructor(private readonly owners: readonly T[]) {
     for (const owner of owners) {
       for (const type of owner.types) {
-        if (isPattern(type)) this.patterns.push({ fits: compilePattern(type), owner });
+        if (isPattern(type)) this.patterns.push({ matches: compilePattern(type), owner });
         else this.exact.set(type, [...(this.exact.get(type) ?? []), owner]);
       }
     }
@@ -54,13 +54,13 @@ export class TypeIndex<T extends { readonly types: readonly string[] }> {
 
   /** Each one once, in the order they were given. */
   of(type: string): readonly T[] {
-    const known = this.answers.get(type);
+    const known = this.cached.get(type);
     if (known) return known;
-    const wanting = new Set(this.exact.get(type));
-    for (const { fits, owner } of this.patterns) if (fits(type)) wanting.add(owner);
-    const answer = this.owners.filter((owner) => wanting.has(owner));
-    if (this.answers.size >= MAX_ANSWERS) this.answers.clear();
-    this.answers.set(type, answer);
-    return answer;
+    const matching = new Set(this.exact.get(type));
+    for (const { matches, owner } of this.patterns) if (matches(type)) matching.add(owner);
+    const owners = this.owners.filter((owner) => matching.has(owner));
+    if (this.cached.size >= MAX_CACHED) this.cached.clear();
+    this.cached.set(type, owners);
+    return owners;
   }
 }

@@ -27,7 +27,7 @@ const STATUSES = ['pending', 'processing', 'held', 'finished', 'dead', 'discarde
 const MAX_LISTED = 1_000;
 
 export class StartReplay {
-  @ApiProperty({ format: 'date-time', description: 'Deliveries owed at or after this time.' })
+  @ApiProperty({ format: 'date-time', description: 'Deliveries created at or after this time.' })
   @IsString()
   since: string;
 
@@ -104,7 +104,7 @@ export class DeliveriesController {
   @ApiResponse({
     status: 202,
     description:
-      'How many match; `selecting`: so far, the rest is looked through in the background. `location` shows the progress.',
+      'How many match. With `selecting`, so far: the rest is selected in the background. `location` shows the progress.',
   })
   async replay(
     @Param('name') name: string,
@@ -127,7 +127,7 @@ export class DeliveriesController {
 
   @Get('replays/:id')
   @Allow('read')
-  @ApiOperation({ summary: 'How far a replay is.' })
+  @ApiOperation({ summary: 'The progress of a replay.' })
   async progress(@Param('name') name: string, @Param('id') id: string) {
     const listener = await this.listeners.existing(name);
     const row = /^\d{1,15}$/.test(id) ? await this.store.progress(Number(id), listener.number) : undefined;

@@ -18,7 +18,7 @@ afterAll(() => stage.close());
 
 type Lease = (request: LeaseRequest) => Promise<unknown>;
 
-/** What the processor asks of its queue until it is put back; `before` happens while the request is awaited. */
+/** The lease requests of the processor until `restore`; `before` is called before each one. */
 function watchLeases(before: (request: LeaseRequest, nth: number) => void): LeaseRequest[] {
   const queue = stage.replica.app.nest.get(OutboxQueue).lanes as unknown as { lease: Lease };
   const { lease } = queue;
@@ -36,8 +36,8 @@ function watchLeases(before: (request: LeaseRequest, nth: number) => void): Leas
 let restore: () => void = () => undefined;
 afterEach(() => restore());
 
-/** Deliveries that nobody announced, to one listener after the other; resolves with their lanes. */
-async function owe(...listeners: readonly string[]): Promise<number[]> {
+/** Inserts one delivery per listener without a wake-up; resolves with their lanes. */
+async function insertDeliveries(...listeners: readonly string[]): Promise<number[]> {
   const lanes = [];
   for (const name of listeners) {
     const [row] = await stage.database.query<{ lane: number }>(
@@ -56,7 +56,7 @@ async function owe(...listeners: readonly string[]): Promise<number[]> {
 const failures = () => stage.replica.lines.filter((line) => line.includes('loop.failed'));
 
 describe('lanes that were written to', () => {
-  it('are all claimed, with the size decided at first, when a run size grows while a lease is awaited', async () => {
+  it('are all claimed, with the size decided at the start, when a run size grows while a lease is awaited', async () => {
     const names = ['steady', 'grown', 'growing'];
     const receivers: Receiver[] = [];
     for (const name of names) receivers.push(await stage.listen(name, { lanes: 1 }));
@@ -69,7 +69,7 @@ describe('lanes that were written to', () => {
       sizes.next(grown!, 128, 1);
       sizes.next(growing!, 128, 1);
     });
-    const lanes = await owe(...names);
+    const lanes = await insertDeliveries(...names);
     stage.replica.app.nest.get(Wakeups).wake('outbox', new Set(lanes));
     await until(() => receivers.every(({ received }) => received.length === 1));
     const asked = requests.map(({ hint, maxLanes, maxRows }) => ({ hint, maxLanes, maxRows }));
@@ -81,7 +81,7 @@ describe('lanes that were written to', () => {
     expect(failures()).toEqual([]);
   });
 
-  it('are taken up again when a lease fails, without waiting for the next look everywhere', async () => {
+  it('are retried when a lease fails, without waiting for the next scan of all lanes', async () => {
     const names = ['first', 'second'];
     const receivers: Receiver[] = [];
     for (const name of names) receivers.push(await stage.listen(name, { lanes: 1 }));
@@ -89,7 +89,7 @@ describe('lanes that were written to', () => {
     watchLeases((_, nth) => {
       if (nth === 1) throw new Error('planted');
     });
-    stage.replica.app.nest.get(Wakeups).wake('outbox', new Set(await owe(...names)));
+    stage.replica.app.nest.get(Wakeups).wake('outbox', new Set(await insertDeliveries(...names)));
     await until(() => receivers.every(({ received }) => received.length === 1));
     expect(failures()).toHaveLength(1);
   });

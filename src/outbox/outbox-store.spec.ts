@@ -26,7 +26,7 @@ interface Plan {
   readonly 'Shared Read Blocks': number;
 }
 
-/** Runs it as the store does; what it read, and in which ways. */
+/** Runs a statement as the store does; returns what it read, and how. */
 async function explained(
   sql: string,
   values: unknown[],
@@ -82,7 +82,7 @@ describe('the search for lanes with something to send', () => {
     }
   });
 
-  it('takes a step for each busy lane, and one for each closed listener however much it is owed', async () => {
+  it('takes one step for each busy lane and one for each closed listener, however many deliveries are pending', async () => {
     await listeners(1_000);
     await owed(1, 100, 300, 'pending');
     await owed(1_000, 1_000, 3, 'pending');
@@ -114,7 +114,7 @@ describe('the search for lanes with something to send', () => {
     expect(ms).toBeLessThanOrEqual(60_000);
   });
 
-  it('leaves out lanes that somebody holds, and begins where it is told', async () => {
+  it('leaves out lanes that are held, and starts after the given lane', async () => {
     await listeners(3);
     await owed(1, 3, 2, 'pending');
     await database.query(`UPDATE lane SET leased_until = now() + interval '1 minute' WHERE lane = 257`);
@@ -128,7 +128,7 @@ describe('the search for lanes with something to send', () => {
   });
 });
 
-describe('what is done to named rows', () => {
+describe('statements that change named rows', () => {
   const each = <Value>(positions: readonly number[], value: Value) => positions.map(() => value);
 
   it.each([

@@ -18,8 +18,8 @@ import {
   UNTOUCHED,
 } from './outbox.sql.ts';
 
-/** One try that did not deliver, for the record. */
-export interface Try {
+/** A failed attempt, to be recorded. */
+export interface FailedAttempt {
   readonly delivery: ClaimedDelivery;
   readonly status: number | undefined;
   readonly error: string;
@@ -30,21 +30,21 @@ export interface Try {
 /** Free lanes with something to send. */
 export interface BusyLanes {
   readonly ready: number[];
-  /** With a hold that is due. */
+  /** Lanes with a hold that is due. */
   readonly due: number[];
-  /** Until the next hold is due; infinite: there is none. */
+  /** Until the next hold is due; infinite if there is none. */
   readonly nextHoldMs: number;
 }
 
-/** Rows of the outbox. What changes them runs in a transaction that has fenced their lanes. */
+/** Rows of the outbox. They are only changed in a transaction that has fenced their lanes. */
 @Injectable()
 export class OutboxStore {
   constructor(private readonly database: Database) {}
 
-  async busyLanes(closed: readonly number[], after: number, most: number): Promise<BusyLanes> {
+  async busyLanes(closed: readonly number[], after: number, limit: number): Promise<BusyLanes> {
     type Row = { lane: number | null; ms: number | null };
     const rows = await this.database.transaction(async (tx) => {
-      const [, found] = await Promise.all([this.plan(tx), tx.query<Row>(BUSY_LANES, [closed, after, most])]);
+      const [, found] = await Promise.all([this.plan(tx), tx.query<Row>(BUSY_LANES, [closed, after, limit])]);
       return found;
     });
     return {
@@ -54,8 +54,8 @@ export class OutboxStore {
     };
   }
 
-  async busyLanesOf(listener: number, most: number): Promise<number[]> {
-    const rows = await this.database.query<{ lane: number }>(BUSY_LANES_OF, [listener, most]);
+  async busyLanesOf(listener: number, limit: number): Promise<number[]> {
+    const rows = await this.database.query<{ lane: number }>(BUSY_LANES_OF, [listener, limit]);
     return rows.map(({ lane }) => lane);
   }
 
@@ -69,13 +69,13 @@ export class OutboxStore {
     await tx.query(FORCE_INDEX_PLANS);
   }
 
-  /** What the rows that this transaction settles will carry. */
+  /** The stamp of the rows that this transaction settles. */
   async stamp(tx: Transaction): Promise<number> {
     const [row] = await tx.query<{ stamp: number }>(OWN_STAMP);
     return row!.stamp;
   }
 
-  /** Which of the deliveries carry one of the stamps. */
+  /** The deliveries that carry one of the stamps. */
   async stamped(
     deliveries: readonly ClaimedDelivery[],
     stamps: readonly number[],
@@ -89,17 +89,17 @@ export class OutboxStore {
     return rows as { position: number; stamp: number }[];
   }
 
-  /** Answers with how many were still claimed. */
-  async record(tries: readonly Try[], tx: Transaction): Promise<number> {
+  /** Returns how many were still claimed. */
+  async record(tries: readonly FailedAttempt[], tx: Transaction): Promise<number> {
     return tries.length > 0 ? tx.execute(RECORD_ATTEMPTS, recordsOf(tries)) : 0;
   }
 
-  /** Outside of any lane: what happened, happened. */
-  async recordLost(tries: readonly Try[]): Promise<void> {
+  /** Does not need the lane: the calls were made, whoever holds it now. */
+  async recordLost(tries: readonly FailedAttempt[]): Promise<void> {
     await this.database.execute(RECORD_LOST, recordsOf(tries));
   }
 
-  /** Answers with how many were still claimed. */
+  /** Returns how many were still claimed. */
   async delivered(
     tries: readonly { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[],
     tx: Transaction,
@@ -135,7 +135,7 @@ export class OutboxStore {
   }
 }
 
-function recordsOf(tries: readonly Try[]): unknown[] {
+function recordsOf(tries: readonly FailedAttempt[]): unknown[] {
   return [
     ...rowsOf(tries),
     tries.map(({ status }) => status ?? null),

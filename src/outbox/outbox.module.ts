@@ -6,6 +6,7 @@ import { Probes } from './admit/probes.ts';
 import { RateLimits } from './admit/rate-limits.ts';
 import { ClaimQueue } from './claim/claim-queue.ts';
 import { HeldLanes } from './claim/held-lanes.ts';
+import { HoldTimers } from './claim/hold-timers.ts';
 import { OutboxQueue } from './claim/outbox-queue.ts';
 import { RunSizes } from './claim/run-sizes.ts';
 import { DeliveriesController } from './deliveries.controller.ts';
@@ -18,9 +19,12 @@ import { ReplayStore } from './replay/replay-store.ts';
 import { Replays } from './replay/replays.ts';
 import { DeliverySender } from './send/delivery-sender.ts';
 import { LaneRuns } from './send/lane-runs.ts';
+import { LaneSender } from './send/lane-sender.ts';
+import { GroupWriter } from './settle/group-writer.ts';
+import { LostAttempts } from './settle/lost-attempts.ts';
 import { ResultWriter } from './settle/result-writer.ts';
 
-/** From the fan-out to the webhook, in the order a delivery meets them. */
+/** From the fan-out to the webhook, in the order in which a delivery passes through them. */
 @Module({
   imports: [FanOutModule],
   controllers: [DeliveriesController],
@@ -31,11 +35,15 @@ import { ResultWriter } from './settle/result-writer.ts';
     LaneRuns,
     RunSizes,
     ClaimQueue,
+    LaneSender,
     Admission,
     Gates,
     RateLimits,
     DeliverySender,
     ResultWriter,
+    GroupWriter,
+    LostAttempts,
+    HoldTimers,
     ListenerPolicy,
     ListenerHealth,
     Probes,

@@ -1,6 +1,6 @@
 import { prepared } from '../database/prepared.ts';
 import { whereStillClaimed } from '../lanes/still-claimed.ts';
-import { OUTCOME_UNKNOWN } from './claim/lost-lane.ts';
+import { OUTCOME_UNKNOWN } from './claim/claimed-delivery.ts';
 
 const BEYOND = (lane: string) =>
   `CASE WHEN ${lane} / 256 = ANY ($1::integer[]) THEN ${lane} / 256 * 256 + 255 ELSE ${lane} END`;
@@ -10,13 +10,13 @@ const FREE = (lane: string) => `NOT EXISTS (
      WHERE taken.queue = 'outbox' AND taken.lane = ${lane} AND taken.leased_until > clock_timestamp())`;
 
 /**
- * outbox.busyLanes — free lanes of listeners that may be sent to: those with something ready (without milliseconds), those
- * with a hold that is due (0); and, in a row without a lane, the milliseconds until the next hold is due.
+ * outbox.busyLanes — free lanes of listeners that may be sent to: those with a ready row (ms is null), those with a hold
+ * that is due (ms is 0); and, in a row without a lane, the milliseconds until the next hold is due.
  *
  * Walks from lane to lane over the partial indexes (a loose scan), so that a thousand idle listeners cost nothing
- * (measured: 0.6 ms against 34 for probing all their lanes); a listener that is closed is stepped over as a whole,
- * however much it is owed. What a crashed replica had in flight is still ready, or behind a hold that is due.
- * $1 closed listeners, $2 begin after this lane, $3 most
+ * (measured: 0.6 ms against 34 for probing all their lanes); a closed listener is skipped as a whole, however many
+ * deliveries it has pending. What a crashed replica had in flight is still ready, or behind a hold that is due.
+ * $1 closed listeners, $2 start after this lane, $3 limit
  */
 export const BUSY_LANES = `
   WITH RECURSIVE ready(lane) AS (
@@ -46,7 +46,7 @@ export const BUSY_LANES = `
   SELECT NULL, ceil(extract(epoch FROM min(until) - clock_timestamp()) * 1000)::bigint FROM held
   WHERE until > clock_timestamp() AND until < 'infinity' AND ${OPEN('lane')}`;
 
-/** outbox.busyLanesOf — the same of one listener, for the one delivery that tries its circuit. $1 listener, $2 most */
+/** outbox.busyLanesOf — the same for one listener, to find the one delivery that probes its circuit. $1 listener, $2 limit */
 export const BUSY_LANES_OF = `
   SELECT lane.lane FROM lane
   CROSS JOIN LATERAL (
@@ -64,26 +64,27 @@ export const BUSY_LANES_OF = `
     AND lane.leased_until <= clock_timestamp()
   ORDER BY lane.lane LIMIT $2`;
 
-/** outbox.content — what is to be sent. $1 positions in the inbox */
+/** outbox.content — the messages to send. $1 positions in the inbox */
 export const CONTENT = `
   SELECT position, id, source, type, key, payload::text AS payload, headers, occurred_at, received_at
   FROM inbox WHERE position = ANY ($1::bigint[])`;
 
 /*
- * How claimed deliveries end, or wait again. Each names rows by position and attempt and changes only those still marked
- * `processing`: written twice (an answer to COMMIT was lost), the second time changes nothing.
+ * How claimed deliveries end, or wait again. Each statement names rows by position and attempt and changes only those still
+ * marked `processing`: when it is written twice (the reply to COMMIT was lost), the second time changes nothing.
  */
 
 const MARKED = whereStillClaimed('outbox');
 
 /*
- * What a settlement wrote carries the time of its transaction, to the microsecond: `settled_at` of what was delivered, `at` of
- * an attempt that did not deliver. By that it is known whether a COMMIT happened whose answer was lost. Not by
- * pg_xact_status: a failover that loses a transaction gives its id to another one. A replay keeps the time of what it reopens.
+ * The rows that a settlement wrote carry the time of its transaction, to the microsecond: `settled_at` of a delivery that
+ * succeeded, `at` of an attempt that failed. This stamp shows whether a COMMIT took effect whose reply was lost.
+ * pg_xact_status cannot: a failover that loses a transaction gives its id to another one. A replay keeps the time of what it
+ * reopens.
  */
 const STAMP = (time: string) => `(extract(epoch FROM ${time}) * 1000000)::bigint`;
 
-/** outbox.stamp — what the rows of this transaction will carry. */
+/** outbox.stamp — the stamp that the rows of this transaction will carry. */
 export const OWN_STAMP = prepared(`SELECT ${STAMP('now()')} AS stamp`);
 
 /** outbox.stamped — which of these deliveries carry which of these stamps. $1 positions, $2 stamps */
@@ -116,7 +117,7 @@ export const PUT_BACK_DELIVERIES = `
   FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::boolean[]) AS back(position, attempt, error, charged)
   ${MARKED('back')}`;
 
-/** outbox.untouched — claimed and not sent: as it was before. $1 positions, $2 attempts */
+/** outbox.untouched — claimed and not sent: restored to what it was before the claim. $1 positions, $2 attempts */
 export const UNTOUCHED = `
   UPDATE outbox SET attempt = outbox.attempt - 1,
          status = CASE WHEN outbox.waits = 'held' THEN 'held' ELSE 'pending' END
@@ -124,7 +125,7 @@ export const UNTOUCHED = `
   ${MARKED('back')}`;
 
 /**
- * outbox.record — attempts that did not deliver; before their rows are changed.
+ * outbox.record — failed attempts; issued before their rows are changed.
  * $1 deliveries, $2 attempts, $3 statuses, $4 errors, $5 excerpts, $6 durations
  */
 export const RECORD_ATTEMPTS = `
@@ -137,7 +138,10 @@ export const RECORD_ATTEMPTS = `
     WHERE marked.position = tried.position AND marked.attempt = tried.attempt AND marked.status = 'processing' LIMIT 1
   ) AS mine`;
 
-/** outbox.recordLost — the same of what is not claimed by us any more, unless the next holder has said already that it does not know what became of them. One that was removed has no story. */
+/**
+ * outbox.recordLost — the same for deliveries that this replica no longer has claimed, unless the next holder has already
+ * recorded that the outcome is unknown. Nothing is recorded for a delivery that was removed.
+ */
 export const RECORD_LOST = `
   INSERT INTO attempt (delivery, attempt, status, error, excerpt, duration_ms)
   SELECT tried.*

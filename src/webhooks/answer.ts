@@ -1,4 +1,4 @@
-/** What came of one attempt. Once the headers are there it is an answer, whatever happens to the body. */
+/** The result of one call. Once the headers have arrived it is an answer, whatever happens to the body. */
 export type Answer =
   | {
       readonly kind: 'answered';
@@ -12,14 +12,14 @@ export type Answer =
   | {
       readonly kind: 'failed';
       readonly fault: Fault;
-      /** For people; never the URL's path, which is often its secret. */
+      /** For people; never contains the URL's path, which is often a secret. */
       readonly detail: string;
       readonly durationMs: number;
     };
 
 /**
- * `timeout` the deadline passed before the headers · `dns` the name does not exist · `refused` nobody listens, or no way
- * to the host · `reset` the connection ended too early · `tls` no trustworthy connection · `egress` the address is not
- * one we may call · `protocol` not HTTP, or more of it than we take · `ours` nothing the receiver can help.
+ * `timeout` the deadline passed before the headers · `dns` the name does not exist · `refused` the port is closed, or the
+ * host unreachable · `reset` the connection ended too early · `tls` no trustworthy connection · `egress` the address must
+ * not be called · `protocol` not HTTP, or over a limit · `local` an error of this machine, not of the receiver.
  */
-export type Fault = 'timeout' | 'dns' | 'refused' | 'reset' | 'tls' | 'egress' | 'protocol' | 'ours';
+export type Fault = 'timeout' | 'dns' | 'refused' | 'reset' | 'tls' | 'egress' | 'protocol' | 'local';

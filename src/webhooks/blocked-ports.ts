@@ -1,6 +1,6 @@
 /**
- * Ports of services that are not HTTP and might make something of the text they get. The Fetch standard's "bad ports",
- * which no browser connects to, and the databases and caches that stand next to services like this one.
+ * Ports of services that are not HTTP and might interpret the request as commands: the Fetch standard's "bad ports", which no
+ * browser connects to, and databases and caches that often run next to services like this one.
  */
 const FETCH_BAD_PORTS = [
   1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,

@@ -491,7 +491,7 @@ describe('looking up hosts', () => {
     const hanging = ['hangs.example', 'hangs-2.example'].map(call);
     await until(() => system.waiting().length === 2);
     const patient = resolve('behind.example');
-    expect(await call('behind.example')).toMatchObject({ fault: 'ours', detail: 'LOOKUP_IN_LINE' });
+    expect(await call('behind.example')).toMatchObject({ fault: 'local', detail: 'LOOKUP_QUEUED' });
     for (const answer of await Promise.all(hanging)) expect(answer).toMatchObject({ fault: 'timeout' });
     system.answer('hangs.example');
     await until(() => system.waiting().includes('behind.example'));

@@ -7,19 +7,19 @@ import { namedAddresses } from './local-names.ts';
 import { closedKindOf, familyOf } from './public-addresses.ts';
 
 export type Verdict =
-  /** `unresolved`: the name has no address at the moment. Not a reason to refuse: every connection is checked again. */
+  /** `unresolved`: the name has no address now. That is no reason to refuse: every connection is checked again. */
   | { readonly kind: 'allowed'; readonly unresolved?: true }
   | { readonly kind: 'refused'; readonly reason: string };
 
 export interface EgressRules {
   /** EGRESS_ALLOW: addresses that may be called although they are not public. */
   readonly allow?: readonly AddressRange[];
-  /** Ports refused beside the usual ones: our own database's. */
+  /** Ports refused in addition to the usual ones: that of the service's own database. */
   readonly refusedPorts?: readonly number[];
   readonly resolve?: ResolveHost;
 }
 
-/** Thrown into a connection that must not be. */
+/** The error of a connection that must not be made. */
 export class EgressRefused extends Error {
   readonly code = 'EGRESS_REFUSED';
 
@@ -33,11 +33,11 @@ const ALLOWED: Verdict = { kind: 'allowed' };
 const RESOLVE_TIMEOUT_MS = 5_000;
 
 /**
- * Keeps webhooks out of the network the service stands in. Whoever may name an endpoint may otherwise make us post to
- * the cloud's metadata service, to our database or to anything else that trusts its neighbours.
+ * Keeps webhooks out of the network that the service runs in. Otherwise anyone who may define an endpoint could make it post
+ * to the cloud's metadata service, to its database or to anything else that trusts its neighbours.
  *
- * Asked twice: about the URL when a listener is defined, for a clear answer; and about the addresses at every
- * connection, because a name can point somewhere else by then. Only the second one protects.
+ * Used twice: for the URL when a listener is defined, to return a clear error; and for the addresses of every connection,
+ * because a name can resolve to another address by then. Only the second check protects.
  */
 export class EgressGuard {
   private readonly allow: BlockList;
@@ -51,7 +51,7 @@ export class EgressGuard {
     this.resolve = resolve;
   }
 
-  /** What the URL itself shows: scheme, credentials, port, and the address if it is one. */
+  /** Checks what the URL itself shows: scheme, credentials, port, and the host if it is an address. */
   checkUrl(text: string): Verdict {
     const url = URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) return refused('it is not a URL');
@@ -65,21 +65,21 @@ export class EgressGuard {
     return reason === undefined ? ALLOWED : refused(reason);
   }
 
-  /** The same, and where its name points to at the moment: one closed address of several is enough to refuse. */
+  /** The same, and what its name resolves to now: one non-public address of several is enough to refuse. */
   async checkEndpoint(text: string): Promise<Verdict> {
     const verdict = this.checkUrl(text);
     if (verdict.kind === 'refused') return verdict;
     const host = hostOf(new URL(text));
     if (familyOf(host) !== undefined) return verdict;
-    const addresses = await this.addressesSoon(host);
+    const addresses = await this.addressesInTime(host);
     if (addresses.length === 0) return { kind: 'allowed', unresolved: true };
-    const reason = this.refusalOfAnswers(host, addresses);
+    const reason = this.refusalOfAddresses(host, addresses);
     return reason === undefined ? ALLOWED : refused(reason);
   }
 
   /**
-   * Why a connection to this host and port must not even be tried. A name is judged later, by its addresses; but what
-   * means this machine or a metadata service everywhere is refused also where no resolver knows it at the moment.
+   * Why a connection to this host and port must not even be tried. A name is judged later, by its addresses; but a name that
+   * always means this machine or a metadata service is refused even if no resolver knows it now.
    */
   refusalOfTarget(host: string, port: number): string | undefined {
     if (this.refusedPorts.has(port)) return `port ${port} is not for webhooks`;
@@ -103,13 +103,13 @@ export class EgressGuard {
     return kind === undefined ? undefined : `${address} is not a public address (${kind})`;
   }
 
-  /** For net.connect, which connects to what it answers and asks nobody else: there is no second lookup to rebind. */
-  lookupWithin(patienceMs: number): LookupFunction {
+  /** For net.connect, which connects to the addresses returned here: there is no second lookup that could be rebound. */
+  lookupWithin(timeoutMs: number): LookupFunction {
     return (host, options, callback) => {
-      this.resolve(host, patienceMs).then(
+      this.resolve(host, timeoutMs).then(
         (addresses) => {
-          const reason = this.refusalOfAnswers(host, addresses);
-          if (reason === undefined) answer(host, addresses, options, callback);
+          const reason = this.refusalOfAddresses(host, addresses);
+          if (reason === undefined) returnAddresses(host, addresses, options, callback);
           else callback(new EgressRefused(reason), '');
         },
         (error: NodeJS.ErrnoException) => callback(error, ''),
@@ -117,20 +117,20 @@ export class EgressGuard {
     };
   }
 
-  /** Does not tell the address: what our resolver knows about inner names is not for whoever asks. */
-  private refusalOfAnswers(host: string, addresses: readonly LookupAddress[]): string | undefined {
+  /** Does not show the address: what the local resolver knows about internal names must not be disclosed. */
+  private refusalOfAddresses(host: string, addresses: readonly LookupAddress[]): string | undefined {
     const closed = addresses.find(({ address }) => this.refusalOfAddress(address) !== undefined);
     if (closed === undefined) return undefined;
     return `${host} points to an address that is not public (${closedKindOf(closed.address)})`;
   }
 
-  private async addressesSoon(host: string): Promise<readonly LookupAddress[]> {
+  private async addressesInTime(host: string): Promise<readonly LookupAddress[]> {
     let timer: NodeJS.Timeout | undefined;
-    const tooLate = new Promise<readonly LookupAddress[]>((resolve) => {
+    const timedOut = new Promise<readonly LookupAddress[]>((resolve) => {
       timer = setTimeout(resolve, RESOLVE_TIMEOUT_MS, []);
     });
     try {
-      return await Promise.race([this.resolve(host), tooLate]);
+      return await Promise.race([this.resolve(host), timedOut]);
     } catch {
       return [];
     } finally {
@@ -144,7 +144,7 @@ export function portOf(protocol: string, port: string): number {
   return protocol === 'https:' ? 443 : 80;
 }
 
-/** As it is looked up: IPv6 without its brackets. The URL parser has undone every other way to write an address. */
+/** As it is looked up: IPv6 without brackets. The URL parser has normalized every other notation of an address. */
 function hostOf({ hostname }: URL): string {
   return hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
 }
@@ -153,7 +153,7 @@ function refused(reason: string): Verdict {
   return { kind: 'refused', reason };
 }
 
-function answer(
+function returnAddresses(
   host: string,
   addresses: readonly LookupAddress[],
   options: LookupOptions,

@@ -10,23 +10,23 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 const MAX_BODY_BYTES = 16 * 1024;
 const EXCERPT_BYTES = 1024;
-/** 103 Early Hints and the like: some are polite, a flood of them is not an answer. */
+/** 103 Early Hints and the like: a few are fine, a flood of them is a protocol error. */
 const MAX_INFORMATIONAL = 16;
 
-const ENOUGH = new Error('nothing more is wanted of this answer');
-export const STOPPED: NamedFault = { fault: 'ours', detail: 'this replica is stopping' };
+const ENOUGH = new Error('the rest of the answer is not needed');
+export const STOPPED: NamedFault = { fault: 'local', detail: 'this replica is stopping' };
 
 /**
- * One request and its answer, as undici's handler of it: an object per request and nothing else, no stream, no signal.
+ * One request and its answer, as an undici handler: one object per request, without a stream or a signal.
  *
- * It settles by itself when its time is over. undici could not: it hands out the means to abort a request only once the
- * connection stands (nodejs/undici#386). A request that is over by then is aborted before its first byte.
+ * It settles by itself when its timeout has passed. undici cannot do that: a request can be aborted only once the connection
+ * is established (nodejs/undici#386). A request that has expired by then is aborted before its first byte.
  */
 export class Exchange {
   private readonly startedAtMs = performance.now();
   private readonly timer: NodeJS.Timeout;
   private controller: Controller | undefined;
-  /** Its first byte is on its way: what goes wrong from here on is about what came back. */
+  /** The first byte was sent: later errors are about what came back. */
   private written = false;
   private settled = false;
   private informational = 0;
@@ -38,11 +38,11 @@ export class Exchange {
   constructor(
     private readonly resolve: (answer: Answer) => void,
     private readonly timeoutMs: number,
-    /** The exchanges to stop together; leaves them when it is settled. */
-    private readonly together: Set<Exchange> | undefined,
+    /** The exchanges that are stopped together; this one leaves the set when it is settled. */
+    private readonly group: Set<Exchange> | undefined,
   ) {
     this.timer = setTimeout(afterThisTurn, timeoutMs, this);
-    together?.add(this);
+    group?.add(this);
   }
 
   onRequestStart(controller: Controller): void {
@@ -51,7 +51,7 @@ export class Exchange {
     else this.written = true;
   }
 
-  /** Also called for every informational (1xx) one before it. */
+  /** Also called for every informational (1xx) answer before the final one. */
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (status < 200) {
       this.informational += 1;
@@ -84,7 +84,7 @@ export class Exchange {
     this.fail({ fault: 'timeout', detail: `no answer within ${this.timeoutMs} ms` });
   }
 
-  /** Nothing more will come of it; with the headers there it is an answer nevertheless. */
+  /** Ends the exchange; if the headers have arrived, it counts as answered nevertheless. */
   fail({ fault, detail }: NamedFault): void {
     if (this.status !== 0) this.answered();
     else this.settle({ kind: 'failed', fault, detail, durationMs: this.durationMs() });
@@ -101,12 +101,12 @@ export class Exchange {
     if (this.settled) return;
     this.settled = true;
     clearTimeout(this.timer);
-    this.together?.delete(this);
+    this.group?.delete(this);
     this.controller?.abort(ENOUGH);
     this.resolve(answer);
   }
 
-  /** A copy: the chunk is a window on a buffer 64 times as large. */
+  /** Copies: the chunk is a view of a buffer 64 times as large. */
   private keep(bytes: Buffer): void {
     this.excerpt = this.excerpt ? Buffer.concat([this.excerpt, bytes]) : Buffer.from(bytes);
   }
@@ -117,8 +117,8 @@ export class Exchange {
 }
 
 /**
- * After a pause of our own event loop timers run before sockets are read. One more turn, so that an answer that came in
- * time is not taken for none.
+ * After this process was paused, timers run before sockets are read. One more turn of the event loop, so that an answer that
+ * arrived in time is not lost.
  */
 function afterThisTurn(exchange: Exchange): void {
   setImmediate(expire, exchange);

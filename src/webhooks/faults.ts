@@ -1,11 +1,11 @@
 import type { Fault } from './answer.ts';
 
 /**
- * Faults of this machine or the network next to it; never charged. Those that a receiver could also cause for ever (a zone
- * whose name servers are broken is EAI_AGAIN too, exactly as our resolver being away) end with RETENTION_WAITING; the other
- * way round, a restart of the cluster's DNS would use up the attempts of every listener.
+ * Errors of this machine or of the network next to it; never charged. Some of them a receiver could also cause for ever (a
+ * zone whose name servers are broken is EAI_AGAIN too, exactly like an unavailable local resolver): those end with
+ * RETENTION_WAITING. If they were charged, a restart of the cluster's DNS would use up the attempts of every listener.
  */
-const OURS = new Set([
+const LOCAL = new Set([
   'EMFILE',
   'ENFILE',
   'ENOMEM',
@@ -18,12 +18,12 @@ const OURS = new Set([
   'ENETUNREACH',
   'EAI_AGAIN',
   'EAI_MEMORY',
-  // The same of Node's other resolver, c-ares.
+  // The same from Node's other resolver, c-ares.
   'ESERVFAIL',
   'EREFUSED',
   'ETIMEOUT',
-  // So many other hosts hang that this one was not asked for.
-  'LOOKUP_IN_LINE',
+  // Lookups of other hosts hang, so this one was not made.
+  'LOOKUP_QUEUED',
   // The sender was closed.
   'UND_ERR_DESTROYED',
   'UND_ERR_CLOSED',
@@ -50,7 +50,7 @@ const BY_CODE: Readonly<Record<string, Fault>> = {
 /** X.509 verdicts of OpenSSL, as Node names them. */
 const CERTIFICATE =
   /CERT|CRL|^(?:SELF_SIGNED|UNABLE_TO_|INVALID_(?:CA|PURPOSE)|HOSTNAME_MISMATCH|PATH_LENGTH)/;
-/** `UNSPECIFIED`: a verdict that Node has no name for, such as a key that is too small. */
+/** `UNSPECIFIED`: a verdict without a name in Node, such as a key that is too small. */
 const TLS = /^ERR_(?:O?SSL|TLS)_|^UNSPECIFIED$/;
 
 export interface NamedFault {
@@ -59,8 +59,8 @@ export interface NamedFault {
 }
 
 /**
- * `written`: the request was on its way. An error that is not known to be ours is then the receiver's: what it sends can make
- * undici fail in ways that have no code of its own (an assertion), and it must not escape being charged that way.
+ * `written`: the request was sent, at least in part. An error that is not known to be local then counts as the receiver's: what
+ * it sends can make undici fail in ways without an error code (an assertion), and must be charged nevertheless.
  */
 export function faultOf(error: unknown, written = false): NamedFault {
   const { errors } = error as { errors?: readonly unknown[] };
@@ -70,21 +70,21 @@ export function faultOf(error: unknown, written = false): NamedFault {
   return { fault, detail: fault === 'egress' ? (error as Error).message : detailOf(code, error) };
 }
 
-/** One error for each address that was tried; only if none is the receiver's is it ours. */
+/** One error for each address that was tried; local only if none of them is the receiver's. */
 function worstOf(errors: readonly unknown[], written: boolean): NamedFault {
   const faults = errors.map((error) => faultOf(error, written));
-  return faults.find(({ fault }) => fault !== 'ours') ?? faults[0]!;
+  return faults.find(({ fault }) => fault !== 'local') ?? faults[0]!;
 }
 
 function kindOf(code: string, error: unknown, written: boolean): Fault {
-  if (code === 'UND_ERR_SOCKET') return isNonsense(error) ? 'protocol' : 'reset';
+  if (code === 'UND_ERR_SOCKET') return isBadResponse(error) ? 'protocol' : 'reset';
   const known = BY_CODE[code];
   if (known) return known;
-  if (OURS.has(code)) return 'ours';
+  if (LOCAL.has(code)) return 'local';
   if (TLS.test(code) || CERTIFICATE.test(code)) return 'tls';
-  // What is left of undici's and the parser's is about what came over the wire.
+  // The remaining errors of undici and its parser are about the received bytes.
   if (/^(?:UND_ERR|HPE)_/.test(code) || (error as Error)?.name === 'HTTPParserError') return 'protocol';
-  return written ? 'protocol' : 'ours';
+  return written ? 'protocol' : 'local';
 }
 
 function codeOf(error: unknown): string {
@@ -92,15 +92,15 @@ function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
-/** undici ends a connection itself, with "bad response" or "bad upgrade", for an answer to what it never asked. */
-function isNonsense(error: unknown): boolean {
+/** undici closes a connection with "bad response" or "bad upgrade" when it receives an answer that it did not ask for. */
+function isBadResponse(error: unknown): boolean {
   return /^bad /.test((error as Error).message);
 }
 
-/** The code tells it in one word; a message of Node's or undici's may quote addresses and names. */
+/** The code alone: messages of Node or undici may quote addresses and names. */
 function detailOf(code: string, error: unknown): string {
   if (code === 'UND_ERR_SOCKET') {
-    return isNonsense(error) ? (error as Error).message : 'the other side closed the connection';
+    return isBadResponse(error) ? (error as Error).message : 'the other side closed the connection';
   }
   return code || ((error as Error | null)?.name ?? 'unknown');
 }

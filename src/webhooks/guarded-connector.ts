@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { type EgressGuard, EgressRefused, portOf } from './egress-guard.ts';
 
-/** The part of undici's connectors that matters here. */
+/** The part of undici's connector options that is used. */
 export interface ConnectOptions {
   hostname: string;
   protocol: string;
@@ -11,14 +11,14 @@ export interface ConnectOptions {
 type Callback = (...result: [error: null, socket: Socket] | [error: Error, socket: null]) => void;
 export type Connector<Options extends ConnectOptions> = (options: Options, callback: Callback) => void;
 
-/** The next address of a host is tried after this long; Node's 250 ms is less than a handshake around the globe. */
+/** The next address of a host is tried after this time; Node's 250 ms is less than a handshake around the globe. */
 const NEXT_ADDRESS_AFTER_MS = 1_000;
 const KEEP_ALIVE_MS = 60_000;
 
 /**
- * Connects in three steps: the target as it is written, because a lookup is never called for an address; the connection,
- * whose lookup checks every answer; the peer that the socket really has. Only then is the first byte sent. So TLS is
- * started (by undici) on the connected socket and not together with it: its hello would name the host to anybody.
+ * Checks three times: the target as written, because no lookup is made for an address; every address that the lookup of the
+ * connection returns; and the peer that the socket is really connected to. Only then is the first byte sent. So TLS is
+ * started (by undici) on the connected socket and not together with it: its hello would disclose the host name to any peer.
  */
 export function guardedConnector<Options extends ConnectOptions>(
   guard: EgressGuard,
@@ -55,30 +55,30 @@ function connectTo(
     keepAlive: true,
     keepAliveInitialDelay: KEEP_ALIVE_MS,
   });
-  let waiting = true;
+  let pending = true;
   const end = (error: Error | undefined) => {
-    if (!waiting) return;
-    waiting = false;
+    if (!pending) return;
+    pending = false;
     clearTimeout(timer);
     if (error) callback(error, null);
     else callback(null, socket);
   };
-  const timer = setTimeout(() => socket.destroy(fault('ETIMEDOUT', 'no connection in time')), timeoutMs);
-  // For good: an error that nobody listens to, such as one below a TLS handshake, would end the process.
+  const timer = setTimeout(() => socket.destroy(errorWith('ETIMEDOUT', 'no connection in time')), timeoutMs);
+  // Never removed: an error without a listener, such as one during the TLS handshake, would end the process.
   socket.on('error', end);
   socket.once('connect', () => {
-    const reason = faultOfPeer(socket, guard);
+    const reason = peerError(socket, guard);
     if (reason) socket.destroy(reason);
     else end(undefined);
   });
 }
 
-function faultOfPeer({ remoteAddress }: Socket, guard: EgressGuard): Error | undefined {
-  if (remoteAddress === undefined) return fault('ECONNRESET', 'the connection was closed at once');
+function peerError({ remoteAddress }: Socket, guard: EgressGuard): Error | undefined {
+  if (remoteAddress === undefined) return errorWith('ECONNRESET', 'the connection was closed at once');
   const reason = guard.refusalOfAddress(remoteAddress);
   return reason === undefined ? undefined : new EgressRefused(reason);
 }
 
-function fault(code: string, message: string): Error {
+function errorWith(code: string, message: string): Error {
   return Object.assign(new Error(message), { code });
 }

@@ -1,70 +1,70 @@
 import { ADDRCONFIG, type LookupAddress, lookup } from 'node:dns';
 
 /**
- * Every address of a host, or an error with a `code`. Whoever waits in line for half of `patienceMs` gets LookupInLine;
- * without it they wait for as long as it takes.
+ * Every address of a host, or an error with a `code`. A caller that is queued for half of `timeoutMs` gets LookupQueued;
+ * without a timeout it waits as long as it takes.
  */
-export type ResolveHost = (host: string, patienceMs?: number) => Promise<readonly LookupAddress[]>;
+export type ResolveHost = (host: string, timeoutMs?: number) => Promise<readonly LookupAddress[]>;
 
-/** It was not even asked for: that hosts of others hang says nothing about this one. */
-class LookupInLine extends Error {
-  readonly code = 'LOOKUP_IN_LINE';
+/** The lookup was not made: that lookups of other hosts hang shows nothing about this one. */
+class LookupQueued extends Error {
+  readonly code = 'LOOKUP_QUEUED';
 }
 
 const SLOW_MS = 1_000;
 const MAX_UNPROVEN = 2;
-/** Whose turn comes later than that has too little of its time left, and would be taken for a receiver that is not there. */
-const PATIENCE_SHARE = 0.5;
+/** A lookup that starts later has too little time left, and the receiver would be charged with a timeout. */
+const MAX_QUEUED_SHARE = 0.5;
 
 /**
- * The system's own lookup (hosts file, search domains and all), made safe to share. It runs on libuv's four threads,
- * which files and everybody else's lookups need too: a few listeners whose name servers hang would stop them all. So a
- * host is looked up once at a time however many connections want it, and hosts that were not quick the last time, or
- * are new, have two threads between them; new ones go before those that were slow.
+ * The system's own lookup (with hosts file and search domains), made safe to share. It runs on libuv's four threads, which
+ * file access and all other lookups need too: a few listeners whose name servers hang would block everything. So a host has
+ * one lookup at a time, however many connections wait for it, and hosts that are new or were slow the last time share two
+ * threads; new ones go first.
  */
 export class HostLookup {
-  private readonly underWay = new Map<string, Promise<readonly LookupAddress[]>>();
+  private readonly inFlight = new Map<string, Promise<readonly LookupAddress[]>>();
   private readonly quick = new Set<string>();
   private readonly slow = new Set<string>();
-  /** Hosts whose turn has not come, in the order they came, and what lets them go. */
-  private readonly inLine = new Map<string, () => void>();
+  /** Hosts whose lookup has not started, in order, each with the function that starts it. */
+  private readonly queue = new Map<string, () => void>();
   private unproven = 0;
 
   constructor(
-    private readonly ask: ResolveHost = askSystem,
+    private readonly lookup: ResolveHost = systemLookup,
     private readonly slowMs: number = SLOW_MS,
   ) {}
 
-  readonly resolve: ResolveHost = (host, patienceMs) => {
-    let answer = this.underWay.get(host);
+  readonly resolve: ResolveHost = (host, timeoutMs) => {
+    let answer = this.inFlight.get(host);
     if (answer === undefined) {
-      answer = this.look(host).finally(() => this.underWay.delete(host));
-      this.underWay.set(host, answer);
+      answer = this.start(host).finally(() => this.inFlight.delete(host));
+      this.inFlight.set(host, answer);
     }
-    return patienceMs !== undefined && this.inLine.has(host) ? this.soon(host, answer, patienceMs) : answer;
+    return timeoutMs !== undefined && this.queue.has(host) ? this.orQueued(host, answer, timeoutMs) : answer;
   };
 
-  private look(host: string): Promise<readonly LookupAddress[]> {
+  private start(host: string): Promise<readonly LookupAddress[]> {
     return this.quick.has(host) ? this.timed(host) : this.inTurn(host);
   }
 
   private async inTurn(host: string): Promise<readonly LookupAddress[]> {
-    if (this.unproven >= MAX_UNPROVEN) await new Promise<void>((resolve) => this.inLine.set(host, resolve));
+    if (this.unproven >= MAX_UNPROVEN) await new Promise<void>((resolve) => this.queue.set(host, resolve));
     else this.unproven += 1;
     try {
       return await this.timed(host);
     } finally {
-      this.letNextGo();
+      this.startNext();
     }
   }
 
-  private letNextGo(): void {
-    const hosts = [...this.inLine.keys()];
+  private startNext(): void {
+    const hosts = [...this.queue.keys()];
     const next = hosts.find((host) => !this.slow.has(host)) ?? hosts[0];
     if (next === undefined) this.unproven -= 1;
     else {
-      this.inLine.get(next)!();
-      this.inLine.delete(next);
+      this.queue.get(next)!();
+      this.queue.delete(next);
     }
   }
 
@@ -73,7 +73,7 @@ export class HostLookup {
     const isQuick = () => performance.now() - startedAtMs < this.slowMs;
     this.quick.delete(host);
     try {
-      const answer = await this.ask(host);
+      const answer = await this.lookup(host);
       if (isQuick()) this.quick.add(host);
       return answer;
     } finally {
@@ -82,25 +82,25 @@ export class HostLookup {
     }
   }
 
-  private async soon(
+  private async orQueued(
     host: string,
     answer: Promise<readonly LookupAddress[]>,
-    patienceMs: number,
+    timeoutMs: number,
   ): Promise<readonly LookupAddress[]> {
     let timer: NodeJS.Timeout | undefined;
-    const tooLate = new Promise<never>((_, reject) => {
-      const giveUp = () => this.inLine.has(host) && reject(new LookupInLine(`${host} was not looked up yet`));
-      timer = setTimeout(giveUp, patienceMs * PATIENCE_SHARE);
+    const queuedTooLong = new Promise<never>((_, reject) => {
+      const giveUp = () => this.queue.has(host) && reject(new LookupQueued(`${host} was not looked up yet`));
+      timer = setTimeout(giveUp, timeoutMs * MAX_QUEUED_SHARE);
     });
     try {
-      return await Promise.race([answer, tooLate]);
+      return await Promise.race([answer, queuedTooLong]);
     } finally {
       clearTimeout(timer);
     }
   }
 }
 
-function askSystem(host: string): Promise<readonly LookupAddress[]> {
+function systemLookup(host: string): Promise<readonly LookupAddress[]> {
   return new Promise((resolve, reject) => {
     lookup(host, { all: true, hints: ADDRCONFIG }, (error, addresses) =>
       error ? reject(error) : resolve(addresses),

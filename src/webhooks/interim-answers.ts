@@ -10,16 +10,17 @@ interface Parser {
 }
 
 const CONTINUE = 100;
-/** Any interim status that means nothing to us. */
+/** Any interim status that the sender ignores. */
 const PROCESSING = 102;
 
 /**
- * Lets `100 Continue` pass as any other interim answer (RFC 9110, 15.2: a client must, even if it did not ask for one).
- * undici 7 and 8 end the connection instead ("bad response"), and have no option for it: a good delivery would fail for
- * a proxy that says it of its own accord. A status below 100 is refused here by its name; undici trips over an assertion.
+ * Accepts `100 Continue` like any other interim answer (RFC 9110, 15.2: a client must, even if it did not ask for one).
+ * undici 7 and 8 close the connection instead ("bad response"), and have no option for it: a good delivery would fail
+ * because of a proxy that sends one unasked. A status below 100 is rejected here with a clear error; undici fails on an
+ * assertion.
  *
- * This leans on what undici keeps to itself; its version is pinned, and `malformed-answers.spec.ts` is for the next one.
- * To be called when the client has connected.
+ * This depends on internals of undici; its version is pinned, and `malformed-answers.spec.ts` checks the next one.
+ * Must be called when the client has connected.
  */
 export function acceptInterimAnswers(client: Client): void {
   const socket = (client as unknown as Record<symbol, Record<symbol, Parser> | null>)[kSocket];
@@ -27,7 +28,7 @@ export function acceptInterimAnswers(client: Client): void {
   if (!parser) return;
   const { onHeadersComplete } = parser;
   parser.onHeadersComplete = function (status, upgrade, keepAlive) {
-    // Thrown through the parser as its own errors are: the connection ends with it.
+    // Thrown through the parser like its own errors: the connection is closed.
     if (status < CONTINUE) throw Object.assign(new Error(`status ${status}`), { code: 'HPE_INVALID_STATUS' });
     return onHeadersComplete.call(this, status === CONTINUE ? PROCESSING : status, upgrade, keepAlive);
   };

@@ -1,4 +1,4 @@
-/** What we say ourselves, and what is between two hops: a listener's own headers never touch these. */
+/** Headers that the service sets itself, and hop-by-hop headers: a listener's own headers must not replace these. */
 const RESERVED = new Set([
   'host',
   'connection',
@@ -20,7 +20,7 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/;
 const VALUE = /^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/;
 const MAX_VALUE = 4_096;
 
-/** Why a listener may not have this header; undefined: it may. For PUT, and again before every send. */
+/** Why a listener may not have this header; undefined: it may. Checked at PUT, and again before every send. */
 export function headerRefusal(name: string, value: string): string | undefined {
   if (!TOKEN.test(name)) return 'is not a header name';
   const lower = name.toLowerCase();

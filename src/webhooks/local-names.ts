@@ -1,4 +1,4 @@
-/** What a name means, and the addresses of which EGRESS_ALLOW must permit one. */
+/** The kind of a well-known name, and its addresses, of which EGRESS_ALLOW must permit one. */
 interface Named {
   readonly kind: string;
   readonly addresses: readonly string[];
@@ -7,14 +7,14 @@ interface Named {
 const THIS_MACHINE: Named = { kind: 'loopback', addresses: ['127.0.0.1', '::1'] };
 const METADATA: Named = { kind: 'metadata', addresses: ['169.254.169.254', 'fd00:ec2::254'] };
 
-/** RFC 6761 keeps `localhost` and everything below it; the rest is what distributions write into /etc/hosts. */
+/** RFC 6761 reserves `localhost` and everything below it; the rest is what distributions write into /etc/hosts. */
 const LOOPBACK_NAME =
   /^(?:(?:.+\.)?localhost|localhost\.localdomain|localhost([46])(?:\.localdomain\1)?|ip6-(?:localhost|loopback))$/;
-/** Google, AWS and those who followed them, with their search domains; Tencent. */
+/** Google, AWS and clouds that follow them, with their search domains; Tencent. */
 const METADATA_NAME =
   /^(?:(?:.+\.)?(?:metadata|instance-data)(?:\..+)?\.internal|metadata(?:\.goog)?|instance-data|metadata\.tencentyun\.com)$/;
 
-/** Of a name that means the same everywhere, whether or not a resolver knows it; undefined: it takes a lookup to tell. */
+/** For a name that means the same everywhere, whether or not a resolver knows it; undefined: only a lookup can tell. */
 export function namedAddresses(host: string): Named | undefined {
   const name = host.toLowerCase().replace(/\.+$/, '');
   if (LOOPBACK_NAME.test(name)) return THIS_MACHINE;

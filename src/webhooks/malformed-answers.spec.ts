@@ -295,14 +295,14 @@ describe('an error that nobody knows', () => {
 
   it("is the receiver's once the request was written, and ours before", () => {
     for (const error of unknown) {
-      expect([faultOf(error, true).fault, faultOf(error).fault]).toEqual(['protocol', 'ours']);
+      expect([faultOf(error, true).fault, faultOf(error).fault]).toEqual(['protocol', 'local']);
       const several = new AggregateError([error]);
-      expect([faultOf(several, true).fault, faultOf(several).fault]).toEqual(['protocol', 'ours']);
+      expect([faultOf(several, true).fault, faultOf(several).fault]).toEqual(['protocol', 'local']);
     }
   });
 
   it('is ours where it is known to be, written or not', () => {
     for (const code of ['ENOBUFS', 'ENETDOWN', 'UND_ERR_DESTROYED'])
-      expect(faultOf(Object.assign(new Error('x'), { code }), true).fault).toBe('ours');
+      expect(faultOf(Object.assign(new Error('x'), { code }), true).fault).toBe('local');
   });
 });

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 
-/** IPv4 that is not the public internet: IANA's special-purpose registry, and what clouds keep for themselves. */
+/** IPv4 that is not the public internet: IANA's special-purpose registry, and internal addresses of clouds. */
 const CLOSED_IPV4: Readonly<Record<string, readonly string[]>> = {
   unspecified: ['0.0.0.0/8'],
   loopback: ['127.0.0.0/8'],
@@ -31,14 +31,14 @@ const CLOSED_IPV6: Readonly<Record<string, readonly string[]>> = {
   'link-local': ['fe80::/10'],
   'site-local': ['fec0::/10'],
   multicast: ['ff00::/8'],
-  // Teredo, ORCHID, benchmarks: nothing that a webhook is received at.
+  // Teredo, ORCHID, benchmarks: no webhook is received there.
   'protocol assignment (Teredo)': ['2001::/23'],
   documentation: ['2001:db8::/32', '3fff::/20'],
-  // Carries an IPv4 address that a relay goes on to; given up by RFC 7526.
+  // Contains an IPv4 address that a relay forwards to; deprecated by RFC 7526.
   '6to4': ['2002::/16'],
 };
 
-/** Global unicast; and what stands for an IPv4 address, which is then judged as that. */
+/** Global unicast; and ranges that stand for an IPv4 address, which is then judged as such. */
 const IPV4_MAPPED = '::ffff:0:0/96';
 const NAT64 = '64:ff9b::';
 const OPEN_IPV6 = ['2000::/3', `${NAT64}/96`, IPV4_MAPPED];
@@ -49,7 +49,7 @@ interface Closed {
 }
 
 const CLOSED: readonly Closed[] = [
-  // BlockList itself takes ::ffff:10.0.0.1 for 10.0.0.1; an address behind NAT64 is a range of its own.
+  // BlockList itself treats ::ffff:10.0.0.1 as 10.0.0.1; an address behind NAT64 needs a range of its own.
   ...Object.entries(CLOSED_IPV4).map(([kind, ranges]) => ({
     kind,
     list: blockList([...ranges, ...ranges.map(behindNat64)]),
@@ -58,7 +58,7 @@ const CLOSED: readonly Closed[] = [
 ];
 const OPEN = blockList(OPEN_IPV6);
 
-/** What keeps the address from being a public one ("loopback"); undefined: it is public. */
+/** Why the address is not public ("loopback"); undefined: it is public. */
 export function closedKindOf(address: string): string | undefined {
   const family = familyOf(address);
   if (family === undefined) return 'not an address';

@@ -1,7 +1,7 @@
 const MAX_MS = 24 * 3_600_000;
 const SECONDS = /^[+-]?\d{1,15}(?:\.\d{0,9})?$/;
 
-/** RFC 9110's three forms of a date. Date.parse alone takes almost anything: "retry 5" is May 2001 to it. */
+/** RFC 9110's three date formats. Date.parse alone accepts almost anything: it reads "retry 5" as May 2001. */
 const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
 const MONTH = '(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)';
 const TIME = '\\d\\d:\\d\\d:\\d\\d';
@@ -10,8 +10,8 @@ const RFC_850 = new RegExp(`^${DAY}[a-z]{3,6}, \\d\\d-${MONTH}-\\d\\d ${TIME} GM
 const ASCTIME = new RegExp(`^${DAY} ${MONTH} [ \\d]\\d ${TIME} \\d{4}$`);
 
 /**
- * How long the receiver asks us to wait: at most 24 hours, 0 for a time that has passed, undefined for what is neither
- * seconds nor a date. A date is read against the answer's own `Date`, where there is one: clocks differ.
+ * How long the receiver asks to wait: at most 24 hours, 0 for a time in the past, undefined for a value that is neither
+ * seconds nor a date. A date is compared with the answer's own `Date` if there is one: clocks differ.
  */
 export function parseRetryAfter(
   retryAfter: string | undefined,

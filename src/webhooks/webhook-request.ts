@@ -13,16 +13,16 @@ export interface Delivery {
   readonly key: string;
   readonly sequence: number;
   readonly occurredAt: Date;
-  /** JSON text, passed on as it is. */
+  /** JSON text, forwarded unchanged. */
   readonly payload: string;
   readonly traceparent?: string | undefined;
 }
 
-/** What the sender puts on the wire. */
+/** What the sender sends. */
 export interface WebhookRequest {
-  /** Whose connections to use: listeners share none, so that one that hangs keeps nobody else waiting. */
+  /** The listener whose connections are used: listeners share none, so that one that hangs does not block others. */
   readonly listener: number;
-  /** Most connections at a time; beyond, requests wait for one. */
+  /** Max connections; further requests wait for one. */
   readonly connections: number;
   readonly url: string;
   /** Name, value, name, value … */
@@ -30,11 +30,11 @@ export interface WebhookRequest {
   readonly body: string;
   /** Names the trace where the message has none. */
   readonly deliveryId: string;
-  /** The message's. Apart from the headers: a tracer that watches the sender writes its own. */
+  /** Of the message. Not in the headers: a tracer that instruments the sender writes its own. */
   readonly traceparent: string | undefined;
 }
 
-/** What a request needs to know of its listener. */
+/** What a request needs from its listener. */
 export interface Recipient {
   readonly number: number;
   readonly lanes: number;
@@ -44,7 +44,7 @@ export interface Recipient {
   readonly secrets: readonly string[];
 }
 
-/** W3C trace context, where version ff and ids of zeros alone are none. */
+/** W3C trace context; version ff and ids of only zeros are invalid. */
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /** Builds and signs a delivery; `at` is the time of the attempt, which receivers compare with their clock. */
@@ -130,7 +130,7 @@ function ceValue(text: string): string {
 
 const checked = new WeakMap<Recipient['headers'], readonly string[]>();
 
-/** Refused at PUT already; here once more, because a definition may be older than a rule. */
+/** Bad headers are already refused at PUT; checked again because a definition may be older than a rule. */
 function ownHeaders(headers: Recipient['headers']): readonly string[] {
   let list = checked.get(headers);
   if (list === undefined) {

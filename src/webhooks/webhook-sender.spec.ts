@@ -114,7 +114,7 @@ describe('a webhook', () => {
     const healthy = await sender.send(post(receiver, { listener: 2, path: '/healthy' }), LONG);
     expect(healthy).toMatchObject({ status: 200 });
     stop.abort();
-    for (const answer of await Promise.all(hanging)) expect(answer).toMatchObject({ fault: 'ours' });
+    for (const answer of await Promise.all(hanging)) expect(answer).toMatchObject({ fault: 'local' });
   });
 
   it('leaves nothing behind when its connection is closed', async () => {
@@ -458,7 +458,7 @@ describe('a fault of ours', () => {
     stop.abort();
     answers.push(sender.send(post(receiver), { ...LONG, signal: stop.signal }));
     for (const answer of await Promise.all(answers)) {
-      expect(answer).toMatchObject({ kind: 'failed', fault: 'ours', detail: 'this replica is stopping' });
+      expect(answer).toMatchObject({ kind: 'failed', fault: 'local', detail: 'this replica is stopping' });
     }
     expect(receiver.connections).toBeLessThanOrEqual(2);
   });
@@ -469,15 +469,15 @@ describe('a fault of ours', () => {
     const answer = sender.send(post(receiver), LONG);
     await received.promise;
     await sender.close();
-    expect(await answer).toMatchObject({ fault: 'ours' });
-    expect(await sender.send(post(receiver), LONG)).toMatchObject({ fault: 'ours' });
+    expect(await answer).toMatchObject({ fault: 'local' });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ fault: 'local' });
     await receiver.idle();
     expect(receiver.connections).toBe(1);
   });
 
   it('is our resolver being away; a name that does not exist is not', async () => {
     for (const [code, fault] of [
-      ['EAI_AGAIN', 'ours'],
+      ['EAI_AGAIN', 'local'],
       ['ENOTFOUND', 'dns'],
     ]) {
       const away = newSender({ resolve: () => Promise.reject(Object.assign(new Error(), { code })) });
@@ -490,15 +490,15 @@ describe('a fault of ours', () => {
   });
 
   it.each([
-    ['EMFILE', 'ours'],
-    ['ENFILE', 'ours'],
-    ['ENOMEM', 'ours'],
-    ['ENOBUFS', 'ours'],
-    ['EADDRNOTAVAIL', 'ours'],
-    ['ENETUNREACH', 'ours'],
-    ['ENETDOWN', 'ours'],
-    ['EPERM', 'ours'],
-    ['ESERVFAIL', 'ours'],
+    ['EMFILE', 'local'],
+    ['ENFILE', 'local'],
+    ['ENOMEM', 'local'],
+    ['ENOBUFS', 'local'],
+    ['EADDRNOTAVAIL', 'local'],
+    ['ENETUNREACH', 'local'],
+    ['ENETDOWN', 'local'],
+    ['EPERM', 'local'],
+    ['ESERVFAIL', 'local'],
     ['EHOSTUNREACH', 'refused'],
     ['ETIMEDOUT', 'timeout'],
     ['UND_ERR_CONNECT_TIMEOUT', 'timeout'],
@@ -510,7 +510,7 @@ describe('a fault of ours', () => {
     ['UNSPECIFIED', 'tls'],
     ['HPE_INVALID_CONSTANT', 'protocol'],
     ['UND_ERR_HEADERS_OVERFLOW', 'protocol'],
-    ['SOMETHING_NEW', 'ours'],
+    ['SOMETHING_NEW', 'local'],
   ])('or of theirs: %s is %s', (code, fault) => {
     expect(faultOf(Object.assign(new Error('with 10.0.0.1 in it'), { code }))).toEqual({
       fault,
@@ -523,7 +523,7 @@ describe('a fault of ours', () => {
     const all = (...codes: string[]) => faultOf(new AggregateError(codes.map(error)));
     expect(all('ENETUNREACH', 'ECONNREFUSED').fault).toBe('refused');
     expect(all('ECONNREFUSED', 'ENETUNREACH').fault).toBe('refused');
-    expect(all('ENETUNREACH', 'ENETUNREACH').fault).toBe('ours');
+    expect(all('ENETUNREACH', 'ENETUNREACH').fault).toBe('local');
   });
 });
 

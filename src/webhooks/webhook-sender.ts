@@ -11,13 +11,13 @@ import { withoutEcho } from './url-echo.ts';
 import { traceparentOf, type WebhookRequest } from './webhook-request.ts';
 
 export interface SendOptions {
-  /** For everything together: waiting for a connection, making it, headers and body. */
+  /** For the whole call: waiting for a connection, connecting, headers and body. */
   readonly timeoutMs: number;
-  /** Ends the call; the answer is then a fault of ours. */
+  /** Aborts the call, which then fails as `local`. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The way to one listener. */
+/** The connections to one listener. */
 interface Route {
   readonly url: string;
   readonly connections: number;
@@ -26,17 +26,17 @@ interface Route {
   readonly pool: Pool;
 }
 
-/** To one listener, of one replica. */
+/** Max connections of one replica to one listener. */
 export const MAX_CONNECTIONS = 100;
 const CONNECT_TIMEOUT_MS = 10_000;
 const CREATED = channel('undici:request:create');
 
 /**
- * Posts webhooks. Only this file and `interim-answers.ts` know undici: everything that leaves passes the guard and has a deadline.
+ * Posts webhooks. Only this file and `interim-answers.ts` use undici: every request passes the guard and has a deadline.
  *
- * Each listener has connections of its own. In one pool per origin, a few listeners that hang would take all
- * connections of a host that others use too (a gateway, a popular automation service), and an answer that comes twice
- * on a connection would be taken for that of a neighbour.
+ * Each listener has connections of its own. In one pool per origin, a few listeners that hang would take all connections
+ * to a host that others use too (a gateway, a popular automation service), and a duplicate answer on a connection would
+ * be taken for the answer to another listener's request.
  */
 @Injectable()
 export class WebhookSender {
@@ -44,17 +44,17 @@ export class WebhookSender {
   private readonly bySignal = new WeakMap<AbortSignal, Set<Exchange>>();
   private closed = false;
 
-  /** `trust`: an authority to trust instead of the system's (which NODE_EXTRA_CA_CERTS adds to). */
+  /** `trust`: a certificate authority instead of the system's (which NODE_EXTRA_CA_CERTS adds to). */
   constructor(
     private readonly guard: EgressGuard,
     private readonly trust?: string,
   ) {}
 
-  /** Never throws: what can go wrong is an answer too. Redirects are answers like any other. */
+  /** Never throws: a failure is an answer, too. Redirects are not followed. */
   send(request: WebhookRequest, { timeoutMs, signal }: SendOptions): Promise<Answer> {
     return new Promise((resolve) => {
       const settle = (answer: Answer) => resolve(withoutEcho(answer, request.url));
-      const exchange = new Exchange(settle, timeoutMs, signal && this.togetherWith(signal));
+      const exchange = new Exchange(settle, timeoutMs, signal && this.groupOf(signal));
       if (this.closed || signal?.aborted) return exchange.fail(STOPPED);
       const route = this.routeTo(request, timeoutMs);
       if (typeof route === 'string') return exchange.fail({ fault: 'egress', detail: route });
@@ -62,7 +62,7 @@ export class WebhookSender {
     });
   }
 
-  /** Ends what is still under way. */
+  /** Aborts calls in flight. */
   async close(): Promise<void> {
     this.closed = true;
     const routes = [...this.routes.values()];
@@ -70,8 +70,8 @@ export class WebhookSender {
     await Promise.all(routes.map(({ pool }) => pool.destroy()));
   }
 
-  /** One listener of the signal for all calls: hundreds on one signal are searched through at every add and remove. */
-  private togetherWith(signal: AbortSignal): Set<Exchange> {
+  /** One abort listener for all calls: a signal with hundreds of listeners is searched at every add and remove. */
+  private groupOf(signal: AbortSignal): Set<Exchange> {
     let exchanges = this.bySignal.get(signal);
     if (exchanges === undefined) {
       const together = new Set<Exchange>();
@@ -82,7 +82,7 @@ export class WebhookSender {
     return exchanges;
   }
 
-  /** Or why there is none. */
+  /** A string is the reason why the URL must not be called. */
   private routeTo({ listener, url, connections }: WebhookRequest, timeoutMs: number): Route | string {
     const known = this.routes.get(listener);
     const connectMs = Math.min(timeoutMs, CONNECT_TIMEOUT_MS);
@@ -109,7 +109,7 @@ export class WebhookSender {
       connect: this.connector(connectMs),
       connections: Math.min(connections, MAX_CONNECTIONS),
       pipelining: 1,
-      // undici's own never fire on a receiver that drips bytes; the exchange has one for all of it.
+      // undici's timeouts never fire if a receiver sends single bytes; the exchange has one for the whole call.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: 16 * 1024,
@@ -119,7 +119,7 @@ export class WebhookSender {
     return { url, connections, connectMs, path: pathname + search, pool };
   }
 
-  /** No longer than the requests that wait for it: an attempt to connect that nobody waits for keeps others out. */
+  /** No longer than the requests that wait for it: a connection attempt that no request waits for blocks others. */
   private connector(timeout: number) {
     const startTls = buildConnector({ timeout, ...(this.trust === undefined ? {} : { ca: this.trust }) });
     return guardedConnector(this.guard, timeout, startTls);
@@ -130,10 +130,10 @@ function stopAll(exchanges: ReadonlySet<Exchange>): void {
   for (const exchange of [...exchanges]) exchange.fail(STOPPED);
 }
 
-/** `parent`: the context of the message's trace, while somebody traces. */
+/** `parent`: the trace context of the message, if tracing is on. */
 type PostOptions = Dispatcher.DispatchOptions & { readonly parent: Context | undefined };
 
-/** A pool makes a request once it has a connection for it, within whatever else is going on then; so it is told whose. */
+/** A pool dispatches a request once it has a connection, in whatever async context is active then; so the context is passed. */
 class RouteClient extends Client {
   override dispatch(options: PostOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (options.parent === undefined) return super.dispatch(options, handler);
@@ -141,7 +141,7 @@ class RouteClient extends Client {
   }
 }
 
-/** A tracer writes `traceparent` itself, naming its own span; two of them would be none to the receiver. */
+/** A tracer writes `traceparent` itself, with its own span; a receiver would ignore two of them. */
 function postOptions(path: string, { headers, body, deliveryId, traceparent }: WebhookRequest): PostOptions {
   const traced = CREATED.hasSubscribers;
   const own = traced ? headers : [...headers, 'traceparent', traceparent ?? traceparentOf(deliveryId)];

@@ -249,8 +249,8 @@ describe('E11 a listener that is not worth trying', () => {
     await cluster.post({ type: 'hopeful/x', key: 'good' });
     await until(async () => (await cluster.counts('hopeful')).finished === 1);
     for (const { app } of cluster.replicas) {
-      const health = app.nest.get(ListenerHealth) as unknown as { noteSuccesses(): Promise<void> };
-      await health.noteSuccesses();
+      const health = app.nest.get(ListenerHealth) as unknown as { writeSuccesses(): Promise<void> };
+      await health.writeSuccesses();
     }
     receiver.respond = status(400);
     await cluster.post({ type: 'hopeful/x', key: 'tenth' });

@@ -225,7 +225,7 @@ describe('a LISTENERS_FILE with faults', () => {
     expect(line(15)[0]).toMatch(/listeners\[2\]\.rateLimit\.perSecond must be a number/);
     expect(line(16)[0]).toMatch(/listeners\[2\]\.secret must be "whsec_" and 24 to 64 bytes/);
     expect(line(17)[0]).toMatch(/listeners\[3\] must be a mapping/);
-    expect(line(18).join()).toMatch(/listeners\[4\]\.name is the name of listeners\[0\], too/);
+    expect(line(18).join()).toMatch(/listeners\[4\]\.name is also the name of listeners\[0\]/);
     expect(line(18).join()).toMatch(/listeners\[4\]\.url is required/);
     expect(line(20)[0]).toMatch(/other is not known here/);
     expect(faults).toHaveLength(11);
@@ -256,7 +256,7 @@ describe('a LISTENERS_FILE with faults', () => {
   ])('is not read: %s', async (_what, yaml, fault) => {
     writeFileSync(FILE, yaml);
     const read = await readListenersFile(FILE, { urlRefusal: async () => undefined, leaseMs: 60_000 });
-    expect(read.kind === 'faulty' && read.faults[0]!.replace(FOLDER, '')).toMatch(fault);
+    expect(read.kind === 'invalid' && read.faults[0]!.replace(FOLDER, '')).toMatch(fault);
   });
 
   it('never shows a secret that stands near the fault', async () => {
@@ -275,7 +275,7 @@ describe('a LISTENERS_FILE with faults', () => {
     const before = await rows();
     const yaml = `listeners:\n${entry('fresh')}${entry('taken')}${entry('laned', '    lanes: 5\n')}`;
     expect(await faultsOf(yaml)).toEqual([
-      expect.stringMatching(/^\/listeners.yaml:5: listener taken was made by API; rename this one/),
+      expect.stringMatching(/^\/listeners.yaml:5: listener taken was created by API; rename this one/),
       expect.stringMatching(/^\/listeners.yaml:8: listener laned has 4 lanes for ever/),
     ]);
     expect(await rows()).toEqual(before);

@@ -231,7 +231,7 @@ describe('master keys', () => {
     const [one, other] = [await start({ DATA_DIRECTORY }), await start({ DATA_DIRECTORY })];
     const secret = await put(one, 'kept');
     await until(() => known(other, 'kept')?.secrets[0] === secret, 2_000);
-    expect(one.lines.filter((line) => line.includes('secrets.key-made'))).toHaveLength(1);
+    expect(one.lines.filter((line) => line.includes('secrets.key-generated'))).toHaveLength(1);
     const configured = await start({ DATA_DIRECTORY, SECRETS_KEYS: K1, ROLES: 'api,upkeep' });
     expect(known(configured, 'kept')?.secrets).toEqual([secret]);
     await until(async () => (await sealedWith())[0] === 'k1');

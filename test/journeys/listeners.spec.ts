@@ -175,7 +175,7 @@ describe('a listener', () => {
       409,
       [{ pointer: '/lanes', detail: 'must be 5' }],
     ]);
-    expect(changed.body.detail).toMatch(/leave lanes out, or put a listener of another name with 6/);
+    expect(changed.body.detail).toMatch(/leave lanes out, or create a listener of another name with 6/);
   });
 
   it('that was deleted is gone, and comes back with its number, a new secret and a clean state', async () => {

@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import type { ReadModelTransaction, MessageToSend } from '../../contract/read-model-transaction.ts';
+import type { MessageToSend, ReadModelTransaction } from '../../contract/read-model-transaction.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import type { IngestStore } from '../ingest-store.ts';
 import { type NewMessage, newMessage } from '../new-message.ts';

@@ -13,7 +13,7 @@ import { NoMasterKey } from '../secrets/master-keys.ts';
 import { rotated } from '../secrets/signing-secrets.ts';
 import { type ListenerEntry, readListenersFile } from './read-listeners-file.ts';
 
-/** Who changed a listener that the file defines. */
+/** The actor in the audit log for changes by the file. */
 const BY = 'LISTENERS_FILE';
 
 interface Changes {
@@ -23,8 +23,8 @@ interface Changes {
 }
 
 /**
- * Makes the listeners of LISTENERS_FILE what the file says, when a replica starts: all of it or, when anything is
- * wrong, nothing. Those made by API are not touched. State is not the file's business: a paused one stays paused.
+ * Applies LISTENERS_FILE when a replica starts: all of it or, if anything is wrong, nothing. Listeners created by API are not
+ * changed. The file does not define the state: a paused listener stays paused.
  */
 @Injectable()
 export class ListenersFile {
@@ -37,7 +37,7 @@ export class ListenersFile {
     private readonly audit: AuditLog,
   ) {}
 
-  /** Throws a SettingsError with one line per fault. */
+  /** Throws a SettingsError with one line per error. */
   async reconcile(): Promise<void> {
     const path = this.settings.listenersFile;
     if (path === undefined) return;
@@ -46,11 +46,11 @@ export class ListenersFile {
       return verdict.kind === 'refused' ? `is refused: ${verdict.reason}` : undefined;
     };
     const content = await readListenersFile(path, { urlRefusal, leaseMs: this.settings.outboxLease });
-    if (content.kind === 'faulty') throw new SettingsError(content.faults);
+    if (content.kind === 'invalid') throw new SettingsError(content.faults);
     const changes = await this.store.change((tx) => this.apply(content.entries, path, tx));
     this.log.info(
       { event: 'listeners.reconciled', file: path, ...changes },
-      'listeners are as the file says',
+      'the listeners file was applied',
     );
   }
 
@@ -74,7 +74,7 @@ export class ListenersFile {
     return changes;
   }
 
-  /** Answers with what stands against it, if anything does. */
+  /** Returns why the entry cannot be applied, if so. */
   private async put(
     entry: ListenerEntry,
     row: ListenerRow | undefined,
@@ -84,9 +84,10 @@ export class ListenersFile {
   ): Promise<string | undefined> {
     const { name, definition } = entry;
     const lanes = definition.lanes ?? row?.lanes ?? DEFAULT_LANES;
-    if (row && row.lanes !== lanes) return `has ${row.lanes} lanes for ever; leave lanes out, or rename it`;
+    if (row && row.lanes !== lanes)
+      return `has ${row.lanes} lanes, which cannot change; leave lanes out, or rename it`;
     if (row && !row.deleted_at) {
-      if (row.origin === 'api') return 'was made by API; rename this one, or delete that one first';
+      if (row.origin === 'api') return 'was created by API; rename this one, or delete that one first';
       return this.replace(entry, row, now, changes, tx);
     }
     const content = await this.content(entry, {
@@ -141,7 +142,7 @@ export class ListenersFile {
   }
 }
 
-/** Their names alone: values may be credentials. What the box holds is compared opened: sealed, it never looks the same. */
+/** Names only: values may be credentials. Confidential fields are compared decrypted: the ciphertext differs every time. */
 function changedFields(
   row: ListenerRow,
   opened: Opened,

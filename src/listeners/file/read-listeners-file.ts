@@ -10,7 +10,7 @@ import { YamlLines } from './yaml-lines.ts';
 export interface ListenerEntry {
   readonly name: string;
   readonly definition: ListenerDefinition;
-  /** Absent: the service makes one. */
+  /** Absent: the service generates one. */
   readonly secret: string | undefined;
   readonly line: number;
 }
@@ -18,22 +18,22 @@ export interface ListenerEntry {
 export type FileContent =
   | { readonly kind: 'entries'; readonly entries: readonly ListenerEntry[] }
   /** One line each: the file, the line, what is wrong. */
-  | { readonly kind: 'faulty'; readonly faults: readonly string[] };
+  | { readonly kind: 'invalid'; readonly faults: readonly string[] };
 
 type Fault = { readonly path: readonly (string | number)[]; readonly detail: string };
 
-/** Reads and checks the whole file; every fault is found before the first one is told. */
+/** Reads and checks the whole file; reports all errors together. */
 export async function readListenersFile(path: string, bounds: Bounds): Promise<FileContent> {
   let text: string;
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    return { kind: 'faulty', faults: [`LISTENERS_FILE=${path} cannot be read (${code})`] };
+    return { kind: 'invalid', faults: [`LISTENERS_FILE=${path} cannot be read (${code})`] };
   }
   const yaml = YamlLines.parse(text);
   if (yaml.faults.length) {
-    return { kind: 'faulty', faults: yaml.faults.map(({ line, detail }) => `${path}:${line}: ${detail}`) };
+    return { kind: 'invalid', faults: yaml.faults.map(({ line, detail }) => `${path}:${line}: ${detail}`) };
   }
   const faults: Fault[] = shapeFaults(yaml.value);
   const items = listOf(yaml.value);
@@ -46,7 +46,7 @@ export async function readListenersFile(path: string, bounds: Bounds): Promise<F
   const lines = faults.map((fault) => ({ ...fault, line: yaml.lineOf(fault.path) }));
   lines.sort((a, b) => a.line - b.line);
   return {
-    kind: 'faulty',
+    kind: 'invalid',
     faults: lines.map(({ line, path: where, detail }) => `${path}:${line}: ${placeOf(where)} ${detail}`),
   };
 }
@@ -63,17 +63,17 @@ function listOf(value: unknown): unknown[] {
   return isMapping(value) && Array.isArray(value.listeners) ? value.listeners : [];
 }
 
-interface Surroundings {
+interface EntryContext {
   readonly index: number;
   readonly yaml: YamlLines;
-  /** What a relative `secretFile` is relative to. */
+  /** The folder that a relative `secretFile` is resolved against. */
   readonly folder: string;
   readonly bounds: Bounds;
   readonly faults: Fault[];
 }
 
-async function readEntry(item: unknown, around: Surroundings): Promise<ListenerEntry | undefined> {
-  const { index, yaml, folder, bounds, faults } = around;
+async function readEntry(item: unknown, context: EntryContext): Promise<ListenerEntry | undefined> {
+  const { index, yaml, folder, bounds, faults } = context;
   const path = ['listeners', index];
   if (!isMapping(item)) {
     faults.push({ path, detail: 'must be a mapping with a name, types and a url' });
@@ -87,7 +87,7 @@ async function readEntry(item: unknown, around: Surroundings): Promise<ListenerE
   const given = await secretOf(secret, secretFile, folder);
   if ('fault' in given) faults.push({ path: [...path, given.field], detail: given.fault });
   const checked = await checkDefinition(rest, bounds);
-  if (checked.kind === 'faulty') {
+  if (checked.kind === 'invalid') {
     for (const { pointer, detail } of checked.faults)
       faults.push({ path: [...path, ...stepsOf(pointer)], detail });
     return undefined;
@@ -105,10 +105,10 @@ type GivenSecret =
   | { readonly secret: string | undefined }
   | { readonly field: string; readonly fault: string };
 
-/** Never quotes what it read. */
+/** Its errors never quote what it read. */
 async function secretOf(secret: unknown, secretFile: unknown, folder: string): Promise<GivenSecret> {
   if (secret !== undefined && secretFile !== undefined)
-    return { field: 'secretFile', fault: 'cannot be there beside "secret"' };
+    return { field: 'secretFile', fault: 'cannot be combined with "secret"' };
   const field = secret === undefined ? 'secretFile' : 'secret';
   let text = secret;
   if (secretFile !== undefined) {
@@ -133,14 +133,14 @@ function repeatedNames(items: readonly unknown[]): Fault[] {
       ? [
           {
             path: ['listeners', index, 'name'],
-            detail: `is the name of listeners[${names.indexOf(name)}], too`,
+            detail: `is also the name of listeners[${names.indexOf(name)}]`,
           },
         ]
       : [],
   );
 }
 
-/** A JSON pointer as the steps it takes. */
+/** The steps of a JSON pointer. */
 function stepsOf(pointer: string): string[] {
   if (pointer === '') return [];
   return pointer

@@ -1,12 +1,12 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
 
-/** A fault of a text, and where it is. */
+/** An error in the text, and its line. */
 export interface LineFault {
   readonly line: number;
   readonly detail: string;
 }
 
-/** A YAML text as plain values that still know their lines. */
+/** A YAML text as plain values, with the lines they came from. */
 export class YamlLines {
   private constructor(
     readonly value: unknown,
@@ -17,7 +17,7 @@ export class YamlLines {
 
   static parse(text: string): YamlLines {
     const lineCounter = new LineCounter();
-    // Not `prettyErrors`: they quote the lines around a fault, and a secret may stand there.
+    // Not `prettyErrors`: they quote the lines around an error, which may contain a secret.
     const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: true });
     const faults = [...document.errors, ...document.warnings].map(({ pos, message }) => ({
       line: lineCounter.linePos(pos[0]).line,
@@ -32,7 +32,7 @@ export class YamlLines {
     }
   }
 
-  /** The line of what is at a path; of what is missing there, the line of what it is missing from. */
+  /** The line of the value at a path; if it is missing, the line of its parent. */
   lineOf(path: readonly (string | number)[]): number {
     let node = this.document.contents as Node | null;
     let offset = node?.range?.[0] ?? 0;

@@ -2,12 +2,12 @@ import { Injectable } from '@nestjs/common';
 import { MasterKeys, NoMasterKey } from './master-keys.ts';
 import { isOldForm, keyIdOf, open, seal } from './sealed-box.ts';
 
-/** What of a listener nobody reads in the database: the secrets that sign, and what may hold credentials of its receiver. */
+/** The part of a listener that is stored encrypted: its signing secrets, and fields that may contain credentials of its receiver. */
 export interface Confidential {
-  /** The current one first; the others still sign, each until its time. */
+  /** The current one first; the others still sign until they expire. */
   readonly secrets: readonly SigningSecret[];
   readonly headers: Readonly<Record<string, string>>;
-  /** Path and query are often all that keeps others from posting there. */
+  /** Path and query are often the only credential of an endpoint. */
   readonly url: string;
 }
 
@@ -15,7 +15,7 @@ export interface Confidential {
 export interface SealedRow {
   readonly name: string;
   readonly sealed: string;
-  /** The version before kept the URL here, in the open. */
+  /** The previous version stored the URL here, unencrypted. */
   readonly definition: { readonly url?: string | undefined };
 }
 
@@ -30,7 +30,7 @@ export type Opened =
   | { readonly kind: 'opened'; readonly content: Confidential }
   | { readonly kind: 'locked'; readonly reason: string };
 
-/** Seals and opens what is confidential of a listener, bound to its name. */
+/** Seals and opens the confidential part of a listener, bound to its name. */
 @Injectable()
 export class ConfidentialBox {
   constructor(private readonly keys: MasterKeys) {}
@@ -51,7 +51,7 @@ export class ConfidentialBox {
     return { kind: 'opened', content: { ...content, url: content.url ?? definition.url } };
   }
 
-  /** Sealed with a key that is not the first one any more, or by the version before. */
+  /** Sealed with a key that is no longer the first one, or by the previous version. */
   async isOutdated(sealed: string): Promise<boolean> {
     return isOldForm(sealed) || keyIdOf(sealed) !== (await this.keys.sealing()).id;
   }

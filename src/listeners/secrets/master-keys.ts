@@ -7,19 +7,19 @@ import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import type { MasterKey } from './sealed-box.ts';
 
-/** There is no key to encrypt with, and none could be made; the message says what to do. */
+/** There is no key to encrypt with, and none could be generated; the message has the next step. */
 export class NoMasterKey extends Error {}
 
 /**
- * The keys that seal what is secret in the database; they are never in it. Those of SECRETS_KEYS (the first one seals,
- * all open), else one that is made once and kept in DATA_DIRECTORY. Its file holds a valid SECRETS_KEYS, so that whoever
- * adds a second machine gives that to both; and it goes on opening what it sealed.
+ * The keys that encrypt secrets in the database; they are never stored in it. Those of SECRETS_KEYS (the first one seals, all
+ * open), else one that is generated once and stored in DATA_DIRECTORY. Its file contains a valid SECRETS_KEYS, so that both
+ * machines can be given it when a second one is added; and it keeps opening what it sealed.
  */
 @Injectable()
 export class MasterKeys {
   private readonly configured: readonly MasterKey[];
   private readonly file: string;
-  private kept: readonly MasterKey[] = [];
+  private stored: readonly MasterKey[] = [];
 
   constructor(
     @Inject(SETTINGS_TOKEN) settings: Pick<Settings, 'secretsKeys' | 'dataDirectory'>,
@@ -29,20 +29,20 @@ export class MasterKeys {
     this.file = resolve(settings.dataDirectory, 'secrets.key');
   }
 
-  /** The one that seals. */
+  /** The key that seals. */
   async sealing(): Promise<MasterKey> {
     const [first] = this.configured;
-    return first ?? (await this.fromFile()) ?? (await this.made());
+    return first ?? (await this.fromFile()) ?? (await this.generate());
   }
 
   async find(id: string): Promise<MasterKey | undefined> {
-    const known = [...this.configured, ...this.kept].find((key) => key.id === id);
+    const known = [...this.configured, ...this.stored].find((key) => key.id === id);
     if (known) return known;
     await this.fromFile();
-    return this.kept.find((key) => key.id === id);
+    return this.stored.find((key) => key.id === id);
   }
 
-  /** Read each time: another replica of this machine may just have made it. */
+  /** Read each time: another replica on this machine may just have generated it. */
   private async fromFile(): Promise<MasterKey | undefined> {
     const text = await readFile(this.file, 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined;
@@ -51,21 +51,21 @@ export class MasterKeys {
     if (text === undefined) return undefined;
     const keys = parseSecretsKeys(text);
     if (!keys) throw new NoMasterKey(`${this.file} holds no key: put the right one back, or ${NEXT_STEP}`);
-    this.kept = keys.map(masterKey);
-    return this.kept[0];
+    this.stored = keys.map(masterKey);
+    return this.stored[0];
   }
 
-  private async made(): Promise<MasterKey> {
+  private async generate(): Promise<MasterKey> {
     try {
       await mkdir(resolve(this.file, '..'), { recursive: true });
-      if (await keepOnce(this.file, newKey()))
+      if (await writeOnce(this.file, newKey()))
         this.log.warn(
-          { event: 'secrets.key-made', file: this.file },
-          "a key that encrypts listeners' secrets was made: keep its file; replicas on other machines need it as SECRETS_KEYS",
+          { event: 'secrets.key-generated', file: this.file },
+          'a key that encrypts the secrets of listeners was generated: keep its file; replicas on other machines need it as SECRETS_KEYS',
         );
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      throw new NoMasterKey(`no key can be kept in ${this.file} (${code}): ${NEXT_STEP}`);
+      throw new NoMasterKey(`no key can be stored in ${this.file} (${code}): ${NEXT_STEP}`);
     }
     return (await this.fromFile())!;
   }
@@ -83,8 +83,8 @@ function newKey(): string {
   return `${id}=${bytes.toString('base64')}\n`;
 }
 
-/** Whole or not at all, and the first one wins: of replicas that start together all go on with the same key. */
-async function keepOnce(path: string, text: string): Promise<boolean> {
+/** Atomic, and the first one wins: replicas that start together all use the same key. */
+async function writeOnce(path: string, text: string): Promise<boolean> {
   const half = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
   const file = await open(half, 'wx', 0o600);
   try {

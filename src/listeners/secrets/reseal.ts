@@ -8,14 +8,14 @@ import { ConfidentialBox } from './confidential.ts';
 import { isOldForm } from './sealed-box.ts';
 import { signingNow } from './signing-secrets.ts';
 
-/** Seldom: while a rotation is rolled out, replicas disagree about the first key and undo each other's work. */
-const PAUSE_MS = 60_000;
-/** The version before cannot read what this one seals: its replicas may be delivering until an upgrade is through. */
+/** Rarely: while a rotation is rolled out, replicas disagree about the first key and undo each other's work. */
+const INTERVAL_MS = 60_000;
+/** The previous version cannot read what this one seals: its replicas may be sending until an upgrade is complete. */
 const UPGRADE_MS = 10 * 60_000;
 
 /**
- * Seals again, with the first master key, what another one sealed, so that this one can be taken out of SECRETS_KEYS; and
- * what the version before sealed, whose URL is in the open.
+ * Reseals with the first master key what another key sealed, so that the other can be removed from SECRETS_KEYS; and what the
+ * previous version sealed, which stored the URL unencrypted.
  */
 @Injectable()
 export class Reseal {
@@ -27,7 +27,7 @@ export class Reseal {
     private readonly box: ConfidentialBox,
     loops: Loops,
   ) {
-    loops.run('upkeep', 'listener-secrets', PAUSE_MS, () => this.pass());
+    loops.run('upkeep', 'listener-secrets', INTERVAL_MS, () => this.pass());
   }
 
   async pass(upgraded = performance.now() - this.startedAtMs >= UPGRADE_MS): Promise<Next> {
@@ -37,7 +37,10 @@ export class Reseal {
     for (const row of due) if (await this.reseal(row, now)) listeners += 1;
     await this.store.forgetUrlsOfDeleted();
     if (listeners > 0)
-      this.log.info({ event: 'secrets.sealed-anew', listeners }, 'sealed with the first key of SECRETS_KEYS');
+      this.log.info(
+        { event: 'secrets.resealed', listeners },
+        'secrets were resealed with the first key of SECRETS_KEYS',
+      );
     return 'idle';
   }
 

@@ -11,13 +11,13 @@ export type Opening = { readonly text: string } | { readonly refused: string };
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** What is sealed now. The version before knows 1 alone, and leaves a listener whose box it cannot read to others. */
+/** The current format. The previous version knows only 1, and leaves a listener whose box it cannot read to other replicas. */
 const VERSION = 2;
 const FORM = /^v([12]):([A-Za-z0-9][\w-]{0,31}):([\w-]+)$/;
 
 /**
- * AES-256-GCM, written as `v2:<key id>:<nonce, ciphertext and tag in base64url>`. `bound` names the row it is for and is
- * authenticated with it: a box that was copied to another row does not open.
+ * AES-256-GCM, written as `v2:<key id>:<nonce, ciphertext and tag in base64url>`. `bound` names the row that it is for and is
+ * authenticated with it: a box that was copied to another row cannot be opened.
  */
 export function seal(text: string, bound: string, key: MasterKey): string {
   const nonce = randomBytes(NONCE_BYTES);
@@ -32,7 +32,7 @@ export function keyIdOf(sealed: string): string | undefined {
   return FORM.exec(sealed)?.[2];
 }
 
-/** Sealed by the version before. */
+/** Sealed by the previous version. */
 export function isOldForm(sealed: string): boolean {
   return sealed.startsWith('v1:');
 }

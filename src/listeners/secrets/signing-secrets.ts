@@ -1,16 +1,16 @@
 import type { SigningSecret } from './confidential.ts';
 
-/** How long a receiver has to learn the new secret. */
+/** How long a receiver has to switch to the new secret. */
 const ROTATION_MS = 24 * 3_600_000;
 /** Each is one more signature in the header of every delivery. */
 export const MAX_SECRETS = 5;
 
-/** Those that sign now: the current one, and older ones until their time. */
+/** The secrets that sign now: the current one, and older ones until they expire. */
 export function signingNow(secrets: readonly SigningSecret[], now: Date): readonly SigningSecret[] {
   return secrets.filter(({ until }) => until === undefined || Date.parse(until) > now.getTime());
 }
 
-/** `next` is the current one; the one before it signs for 24 hours more, those before that until their time. */
+/** `next` becomes the current one; the one before it signs for 24 more hours, older ones until they expire. */
 export function rotated(
   secrets: readonly SigningSecret[],
   next: string,
@@ -21,7 +21,7 @@ export function rotated(
   return [{ secret: next }, ...older.filter(({ secret }) => secret !== next)];
 }
 
-/** As Standard Webhooks has them: `whsec_` and 24 to 64 bytes in base64. */
+/** The format of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64. */
 export function isSecret(text: string): boolean {
   const match = /^whsec_((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)$/.exec(text);
   if (!match) return false;

@@ -9,18 +9,18 @@ function fill(window: ConcurrencyWindow): number {
 }
 
 describe('the window of calls to a listener', () => {
-  it('has no limit of its own until the receiver says that it has too much to do', () => {
+  it('has no limit of its own until the receiver reports overload', () => {
     expect(fill(new ConcurrencyWindow())).toBe(1_000);
   });
 
-  it('never has more than the most there may be, however well it goes', () => {
+  it('never exceeds the max, however many calls succeed', () => {
     const window = new ConcurrencyWindow(5);
     expect(fill(window)).toBe(5);
     for (let n = 0; n < 5; n++) window.leave('well', 5_000);
     expect(fill(window)).toBe(5);
   });
 
-  it('halves what was in flight, once a second however many say so', () => {
+  it('halves the number in flight, once a second however many answers report overload', () => {
     const window = new ConcurrencyWindow();
     for (let n = 0; n < 16; n++) window.tryEnter();
     for (let n = 0; n < 16; n++) window.leave('throttled', 5_000 + n);
@@ -29,7 +29,7 @@ describe('the window of calls to a listener', () => {
     expect(fill(window)).toBe(4);
   });
 
-  it('never shrinks to nothing', () => {
+  it('never shrinks below one', () => {
     const window = new ConcurrencyWindow();
     for (let second = 1; second < 10; second++) {
       expect(window.tryEnter()).toBe(true);
@@ -38,7 +38,7 @@ describe('the window of calls to a listener', () => {
     expect(fill(window)).toBe(1);
   });
 
-  it('grows by one for every full round that went well, and not by what went badly', () => {
+  it('grows by one for every full round of successful calls, and not by failed ones', () => {
     const window = new ConcurrencyWindow();
     for (let n = 0; n < 8; n++) window.tryEnter();
     for (let n = 0; n < 8; n++) window.leave('throttled', 5_000);
@@ -52,7 +52,7 @@ describe('the window of calls to a listener', () => {
     }
   });
 
-  it('lets those who wait in, in their order, as soon as there is room for them', async () => {
+  it('admits waiting calls in order as soon as the window allows', async () => {
     const window = new ConcurrencyWindow();
     window.tryEnter();
     window.tryEnter();

@@ -1,8 +1,8 @@
-const EVERY_MS = 1_000;
+const SHRINK_INTERVAL_MS = 1_000;
 
 /**
- * How many calls to one listener this replica makes at a time: halved (once a second at most) when the receiver says it
- * has too much to do (429, 502, 504), and one more for every full round that went well, up to the most there may be.
+ * How many calls to one listener this replica makes at a time: halved (at most once a second) when the receiver reports
+ * overload (429, 502, 504), and increased by one for every full round of successful calls, up to the max.
  */
 export class ConcurrencyWindow {
   private size: number;
@@ -10,18 +10,18 @@ export class ConcurrencyWindow {
   private shrunkAtMs = Number.NEGATIVE_INFINITY;
   private readonly waiting: (() => void)[] = [];
 
-  constructor(private readonly most: number = Number.POSITIVE_INFINITY) {
-    this.size = most;
+  constructor(private readonly max: number = Number.POSITIVE_INFINITY) {
+    this.size = max;
   }
 
-  /** False: there is no room now. Every time it was entered it is left once, whatever happens. */
+  /** False: the window is full. Every successful entry must be followed by one `leave`. */
   tryEnter(): boolean {
     if (this.waiting.length > 0 || this.inFlight >= this.size) return false;
     this.inFlight += 1;
     return true;
   }
 
-  /** Resolves when there is room. */
+  /** Resolves when the call may be made. */
   enter(): Promise<void> {
     if (this.tryEnter()) return Promise.resolve();
     return new Promise((resolve) => this.waiting.push(resolve));
@@ -29,7 +29,7 @@ export class ConcurrencyWindow {
 
   leave(went: 'well' | 'badly' | 'throttled', nowMs: number = performance.now()): void {
     if (went === 'throttled') this.shrink(nowMs);
-    else if (went === 'well') this.size = Math.min(this.most, this.size + 1 / this.size);
+    else if (went === 'well') this.size = Math.min(this.max, this.size + 1 / this.size);
     this.inFlight -= 1;
     while (this.waiting.length > 0 && this.inFlight < this.size) {
       this.inFlight += 1;
@@ -37,9 +37,9 @@ export class ConcurrencyWindow {
     }
   }
 
-  /** What was in flight together counts as one: sixteen answers of 429 are one piece of news. */
+  /** Calls that were in flight together count once: sixteen answers of 429 report one overload. */
   private shrink(nowMs: number): void {
-    if (nowMs - this.shrunkAtMs < EVERY_MS) return;
+    if (nowMs - this.shrunkAtMs < SHRINK_INTERVAL_MS) return;
     this.size = Math.max(1, Math.floor(Math.min(this.size, this.inFlight) / 2));
     this.shrunkAtMs = nowMs;
   }

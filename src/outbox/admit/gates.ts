@@ -14,21 +14,21 @@ import {
 
 const FIRST_OPENING_MS = 30_000;
 const MAX_OPENING_MS = 600_000;
-/** How long a pause is at least, whatever was asked for: doubled with each in a row, up to the longest. */
+/** Min length of a pause, whatever was asked for: doubled with each one in a row, up to the max. */
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 300_000;
 
-/** As the database tells it. */
-interface Standing {
+/** A gate as the database returns it. */
+interface GateRow {
   readonly listener: number;
   readonly openings: number;
-  /** In a row, without a delivery in between. */
+  /** Pauses in a row, without a successful delivery in between. */
   readonly pauses: number;
-  /** Until it may be sent to again, or its circuit may be tried. */
+  /** Until the listener may be sent to again, or its circuit may be probed. */
   readonly ms: number;
 }
 
-/** The right to try a circuit, once. */
+/** The right to try a circuit with one delivery. */
 export type Probe = string;
 
 interface Gate {
@@ -38,22 +38,22 @@ interface Gate {
 }
 
 /**
- * Listeners that are not sent to for a while, on any replica: they asked for it, or their circuit is open. Known from
- * memory, as of the last look; what this replica learns itself it knows at once.
+ * Listeners that no replica sends to for a while: they asked for a pause, or their circuit is open. Read from memory, as of
+ * the last refresh; changes by this replica are visible at once.
  */
 @Injectable()
 export class Gates {
   private gates = new Map<number, Gate>();
-  /** Changed by us since the last look began: what it brings is older. */
-  private readonly fresh = new Set<number>();
+  /** Changed by this replica since the last refresh began: the rows it returns are older. */
+  private readonly changed = new Set<number>();
 
   constructor(private readonly database: Database) {}
 
   async refresh(): Promise<void> {
-    this.fresh.clear();
-    const rows = await this.database.query<Standing>(GATES);
+    this.changed.clear();
+    const rows = await this.database.query<GateRow>(GATES);
     const gates = new Map(rows.map((row) => [row.listener, gateOf(row)]));
-    for (const listener of this.fresh) {
+    for (const listener of this.changed) {
       const known = this.gates.get(listener);
       if (known) gates.set(listener, known);
       else gates.delete(listener);
@@ -70,7 +70,7 @@ export class Gates {
     return [...this.gates.keys()].filter((listener) => this.isClosed(listener));
   }
 
-  /** Circuits that may be tried with one delivery, by whoever takes the probe. */
+  /** Listeners whose circuit may be tried with one delivery, by the replica that takes the probe. */
   halfOpen(): number[] {
     const now = performance.now();
     return [...this.gates].flatMap(([listener, { openings, untilMs }]) =>
@@ -78,7 +78,7 @@ export class Gates {
     );
   }
 
-  /** Milliseconds until the next one may be sent to again, or tried; infinite: none waits for a time. */
+  /** Milliseconds until the next listener may be sent to again or probed; infinite if there is none. */
   nextMs(): number {
     const now = performance.now();
     const later = [...this.gates.values()].flatMap(({ untilMs }) => (untilMs > now ? [untilMs - now] : []));
@@ -88,19 +88,19 @@ export class Gates {
   async pause(listener: number, ms: number, reason: string, probe: boolean): Promise<void> {
     const known = this.gates.get(listener);
     const untilMs = Math.max(known?.untilMs ?? 0, performance.now() + ms);
-    this.know(listener, { untilMs, openings: known?.openings ?? 0, pauses: known?.pauses ?? 0 });
+    this.remember(listener, { untilMs, openings: known?.openings ?? 0, pauses: known?.pauses ?? 0 });
     await this.change(PAUSE, [listener, Math.round(ms), reason, probe, FIRST_PAUSE_MS, MAX_PAUSE_MS]);
   }
 
-  /** Whether it asked for a pause, and nothing was delivered since then. */
+  /** Whether the listener asked for a pause, and nothing was delivered since. */
   hasPaused(listener: number): boolean {
     return (this.gates.get(listener)?.pauses ?? 0) > 0;
   }
 
   async forgetPauses(listener: number): Promise<void> {
     const known = this.gates.get(listener);
-    // Once is enough, however many are delivered while it is written.
-    if (known) this.know(listener, { ...known, pauses: 0 });
+    // Set first, so that it is written once, however many deliveries succeed meanwhile.
+    if (known) this.remember(listener, { ...known, pauses: 0 });
     await this.change(FORGET_PAUSES, [listener]);
   }
 
@@ -108,7 +108,7 @@ export class Gates {
     await this.change(OPEN_CIRCUIT, [listener, FIRST_OPENING_MS, MAX_OPENING_MS, reason]);
   }
 
-  /** Undefined: somebody else has it. */
+  /** Undefined: another replica has the probe. */
   async takeProbe(listener: number, ms: number): Promise<Probe | undefined> {
     const taken = await this.change<{ probe: Probe }>(TAKE_PROBE, [listener, ms]);
     return taken?.probe;
@@ -126,7 +126,7 @@ export class Gates {
     if ((await this.change(CLOSE_CIRCUIT, [listener])) === undefined) this.forget(listener);
   }
 
-  /** Forgets what was known before the listener was changed; what any replica has learnt since stays. */
+  /** Removes a gate that is older than the last change of the listener; a newer one, set by any replica, stays. */
   async startOver(listener: number): Promise<void> {
     const removed = await this.database.execute(REMOVE_OLDER_GATE, [listener]);
     if (removed > 0) this.forget(listener);
@@ -135,23 +135,23 @@ export class Gates {
   private async change<More>(
     statement: string,
     values: readonly unknown[],
-  ): Promise<(Standing & More) | undefined> {
-    const [row] = await this.database.query<Standing & More>(statement, values);
-    if (row) this.know(row.listener, gateOf(row));
+  ): Promise<(GateRow & More) | undefined> {
+    const [row] = await this.database.query<GateRow & More>(statement, values);
+    if (row) this.remember(row.listener, gateOf(row));
     return row;
   }
 
   private forget(listener: number): void {
-    this.fresh.add(listener);
+    this.changed.add(listener);
     this.gates.delete(listener);
   }
 
-  private know(listener: number, gate: Gate): void {
-    this.fresh.add(listener);
+  private remember(listener: number, gate: Gate): void {
+    this.changed.add(listener);
     this.gates.set(listener, gate);
   }
 }
 
-function gateOf({ ms, openings, pauses }: Standing): Gate {
+function gateOf({ ms, openings, pauses }: GateRow): Gate {
   return { untilMs: performance.now() + Number(ms), openings, pauses };
 }

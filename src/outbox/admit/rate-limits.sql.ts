@@ -1,9 +1,9 @@
 /**
  * rate.take — reserves the next turns, at most $4 and none later than $5 ms from now. Turns are 1 / rate apart; up to a
- * burst of them may lie in the past, and are now. Told in advance, they cost nothing by being asked for late: a bucket
- * with room for one token would lose what drips while a replica asks for it.
- * Taken by all replicas from the same row: in no window more than the rate and one burst.
- * $1 listener, $2 per second, $3 burst, $4 most, $5 ms ahead
+ * burst of them may lie in the past, and can be used now. They are reserved in advance so that no turn is lost while a
+ * replica waits for this statement, as a token bucket of size one would lose tokens.
+ * All replicas take turns from the same row, so no window has more than the rate and one burst.
+ * $1 listener, $2 per second, $3 burst, $4 max turns, $5 ms ahead
  */
 export const TAKE_TURNS = `
   WITH turn AS (
@@ -21,5 +21,5 @@ export const TAKE_TURNS = `
   FROM reserved WHERE rate.listener = $1
   RETURNING reserved.turns::int AS turns, (extract(epoch FROM reserved.next_at - reserved.now) * 1000)::float8 AS ms`;
 
-/** rate.add — a whole burst is free at first. $1 listener */
+/** rate.add — starts with a whole burst available. $1 listener */
 export const ADD_RATE = `INSERT INTO rate (listener, next_at) VALUES ($1, '-infinity') ON CONFLICT DO NOTHING`;

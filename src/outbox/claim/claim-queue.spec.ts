@@ -6,7 +6,7 @@ import { ClaimQueue } from './claim-queue.ts';
 import { type HeldLane, heldLane } from './held-lane.ts';
 
 let database: TestDatabase;
-/** Without the role: nobody but the test has lanes. */
+/** Without the outbox role: only the test holds lanes. */
 let replica: TestApp;
 
 beforeAll(async () => {
@@ -19,8 +19,8 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** A lane with as many ready deliveries as it may claim at a time. */
-async function hungry(lane: number, maxRows: number): Promise<HeldLane> {
+/** A held lane with as many ready deliveries as it may claim at a time. */
+async function laneWithRows(lane: number, maxRows: number): Promise<HeldLane> {
   const token = randomUUID();
   await database.query(
     `INSERT INTO lane (queue, lane, token, leased_until) VALUES ('outbox', $1, $2, now() + interval '1 hour')`,
@@ -35,7 +35,7 @@ async function hungry(lane: number, maxRows: number): Promise<HeldLane> {
   return heldLane({ lane, token, listener: 1, maxRows, untilMs: far, probe: undefined, safeUntilMs: far });
 }
 
-/** Of each transaction that claimed, in how many lanes. */
+/** For each transaction that claimed: in how many lanes. */
 async function lanesPerClaim(): Promise<number[]> {
   const rows = await database.query<{ lanes: number }>(
     'SELECT count(DISTINCT lane)::int AS lanes FROM outbox GROUP BY xmin::text ORDER BY min(lane)',
@@ -44,20 +44,25 @@ async function lanesPerClaim(): Promise<number[]> {
 }
 
 it.each([
-  ['few together of those that want much: while the others wait, these are sent from', 5, 512, [2, 2, 1]],
-  ['many together of those that want little', 20, 32, [20]],
-  ['one alone that wants more than a claim is for', 2, 2_000, [1, 1]],
+  [
+    'few lanes at a time when they want many rows, so that some send while the others wait',
+    5,
+    512,
+    [2, 2, 1],
+  ],
+  ['many lanes at a time when they want few rows', 20, 32, [20]],
+  ['one lane at a time when it wants more rows than the limit', 2, 2_000, [1, 1]],
 ])('claims for %s', async (_, count, maxRows, claims) => {
   const lanes: HeldLane[] = [];
-  for (let n = 0; n < count; n++) lanes.push(await hungry(256 + n, maxRows));
+  for (let n = 0; n < count; n++) lanes.push(await laneWithRows(256 + n, maxRows));
   const asked = lanes.map((held) => replica.app.nest.get(ClaimQueue).next(held));
   const got = await Promise.all(asked);
   expect(got.map((rows) => rows.length)).toEqual(lanes.map(() => maxRows));
   expect(await lanesPerClaim()).toEqual(claims);
 });
 
-it('claims for those who want another number one after the other, each what it wants', async () => {
-  const lanes = [await hungry(256, 4), await hungry(257, 8), await hungry(258, 4)];
+it('claims separately for lanes that want different numbers of rows', async () => {
+  const lanes = [await laneWithRows(256, 4), await laneWithRows(257, 8), await laneWithRows(258, 4)];
   const got = await Promise.all(lanes.map((held) => replica.app.nest.get(ClaimQueue).next(held)));
   expect(got.map((rows) => rows.map(({ lane }) => lane))).toEqual([
     Array(4).fill(256),
@@ -69,9 +74,9 @@ it('claims for those who want another number one after the other, each what it w
 
 it.each([
   ['is lost', { lost: true }],
-  ['is due to be given back', { untilMs: 0 }],
-])('claims nothing for a lane that %s when its turn comes', async (_, late) => {
-  const [first, second] = [await hungry(256, 2), { ...(await hungry(257, 2)), ...late }];
+  ['must be released', { untilMs: 0 }],
+])('claims nothing for a lane that %s when its turn comes', async (_, expired) => {
+  const [first, second] = [await laneWithRows(256, 2), { ...(await laneWithRows(257, 2)), ...expired }];
   const claims = replica.app.nest.get(ClaimQueue);
   expect(await Promise.all([claims.next(first), claims.next(second)])).toMatchObject([[{}, {}], []]);
   expect(await database.query('SELECT status FROM outbox WHERE lane = 257')).toEqual([

@@ -11,12 +11,12 @@ interface ClaimRequest {
 }
 
 /**
- * One claim takes as long as sending that many: were it for all lanes, all would wait for it together, be sent from
- * together and be empty together. In turns, some are always being sent from.
+ * Max rows of one claim. A claim takes as long as sending that many rows: if one claim served all lanes, all would wait
+ * for it together, send together and be empty together. With several claims in turn, some lanes are always sending.
  */
-const MAX_TOGETHER = 1_024;
+const MAX_ROWS = 1_024;
 
-/** Lanes that have sent what they had ask for more together: while one claim is on its way, the next ones gather. */
+/** Held lanes that have sent everything claim more together: requests that arrive during a claim share the next one. */
 @Injectable()
 export class ClaimQueue {
   private requests: ClaimRequest[] = [];
@@ -36,40 +36,40 @@ export class ClaimQueue {
     await new Promise(setImmediate);
     while (this.requests.length > 0) {
       this.dropExpired();
-      if (this.requests.length > 0) await this.claim(this.nextTogether());
+      if (this.requests.length > 0) await this.claim(this.takeBatch());
     }
     this.claiming = false;
   }
 
-  /** The turn of a lane may come late: one that is lost, or due to be given back by now, gets nothing more. */
+  /** A request may wait for a while: a lane that was lost meanwhile, or whose time is up, gets nothing more. */
   private dropExpired(): void {
     const now = performance.now();
-    const late = this.requests.filter(({ held }) => held.lost || now >= held.untilMs);
-    this.requests = this.requests.filter((one) => !late.includes(one));
-    for (const { resolve } of late) resolve([]);
+    const expired = this.requests.filter(({ held }) => held.lost || now >= held.untilMs);
+    this.requests = this.requests.filter((request) => !expired.includes(request));
+    for (const { resolve } of expired) resolve([]);
   }
 
-  /** The first, and those that came after it and want as many. */
-  private nextTogether(): ClaimRequest[] {
+  /** The oldest request, and later ones for the same number of rows. */
+  private takeBatch(): ClaimRequest[] {
     const perLane = this.requests[0]!.held.maxRows;
-    const most = Math.max(1, Math.floor(MAX_TOGETHER / perLane));
-    const together = this.requests.filter(({ held }) => held.maxRows === perLane).slice(0, most);
-    this.requests = this.requests.filter((one) => !together.includes(one));
-    return together;
+    const maxLanes = Math.max(1, Math.floor(MAX_ROWS / perLane));
+    const batch = this.requests.filter(({ held }) => held.maxRows === perLane).slice(0, maxLanes);
+    this.requests = this.requests.filter((request) => !batch.includes(request));
+    return batch;
   }
 
-  private async claim(hungry: readonly ClaimRequest[]): Promise<void> {
-    const perLane = hungry[0]!.held.maxRows;
+  private async claim(batch: readonly ClaimRequest[]): Promise<void> {
+    const perLane = batch[0]!.held.maxRows;
     try {
       const rows = await this.queue.lanes.claimForLanes(
-        hungry.map(({ held }) => held),
+        batch.map(({ held }) => held),
         perLane,
       );
       const lanes = byLane(rows);
-      for (const { held, resolve } of hungry) resolve(lanes.get(held.lane) ?? []);
+      for (const { held, resolve } of batch) resolve(lanes.get(held.lane) ?? []);
     } catch (error) {
-      for (const { reject } of hungry) reject(error);
-      // To find that out can take half a minute, for each claim anew.
+      for (const { reject } of batch) reject(error);
+      // Each further claim could take half a minute to find out the same.
       if (isDatabaseAway(error)) for (const { reject } of this.requests.splice(0)) reject(error);
     }
   }

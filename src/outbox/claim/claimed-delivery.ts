@@ -1,24 +1,25 @@
+import { groupBy } from '../../database/group-by.ts';
 import type { LaneRow } from '../../lanes/lease-request.ts';
 
-/** An outbox row in the hands of this replica. */
+/** An outbox row that this replica has claimed. */
 export interface ClaimedDelivery extends LaneRow {
   readonly id: string;
   readonly listener: number;
   readonly message: number;
-  /** What keeps order; not always the message's key. */
+  /** Deliveries of one key keep their order; not always the message's key. */
   readonly key: string;
   readonly sequence: number;
-  /** Of its payload. */
+  /** Size of the payload. */
   readonly bytes: number;
   readonly attempt: number;
-  /** Since it was owed, or owed again. */
+  /** Since the fan-out, or since it was revived or replayed. */
   readonly age_ms: number;
 }
 
 export const DELIVERY_COLUMNS = `id, listener, message, key, sequence, bytes, attempt,
   (extract(epoch FROM clock_timestamp() - COALESCE(waits_since, created_at)) * 1000)::bigint AS age_ms`;
 
-/** What is sent, read from the inbox. */
+/** The message to send, read from the inbox. */
 export interface MessageContent {
   readonly position: number;
   readonly id: string;
@@ -32,11 +33,13 @@ export interface MessageContent {
 }
 
 export function byLane(rows: readonly ClaimedDelivery[]): Map<number, ClaimedDelivery[]> {
-  const lanes = new Map<number, ClaimedDelivery[]>();
-  for (const row of rows) {
-    const known = lanes.get(row.lane);
-    if (known) known.push(row);
-    else lanes.set(row.lane, [row]);
-  }
-  return lanes;
+  return new Map(groupBy(rows, ({ lane }) => lane).map((group) => [group[0]!.lane, group]));
 }
+
+/*
+ * Errors in the record of an attempt whose claim was lost: the first is written by the next holder of the lane, which
+ * knows only that a call was in flight; the others by the replica that made the call.
+ */
+export const OUTCOME_UNKNOWN = 'outcome unknown: its replica died or was cut off';
+export const LANE_LOST = 'its replica had lost the lane by then';
+export const CLAIM_LOST = 'its claim was gone by then';

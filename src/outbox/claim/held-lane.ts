@@ -1,25 +1,25 @@
 import type { Probe } from '../admit/gates.ts';
 
-/** A lane in the hands of this replica, from its lease to its release. */
+/** A lane that this replica holds, from its lease to its release. */
 export interface HeldLane {
   readonly lane: number;
-  /** What proves it. */
+  /** Proves that this replica holds the lane. */
   readonly token: string;
-  /** Whose lane it is. */
+  /** The listener that the lane belongs to. */
   readonly listener: number;
-  /** Most deliveries claimed at a time; more when its receiver turns out to be quick. */
+  /** Max deliveries per claim; grows when the receiver turns out to be quick. */
   maxRows: number;
-  /** When it is given back even if there is more to send: others may want it. */
+  /** When the lane is released even if it has more to send, so that other lanes get their turn. */
   readonly untilMs: number;
-  /** Of a circuit that is being tried: one delivery, then it is given back. */
+  /** Set when an open circuit is tried: the run sends one delivery and releases the lane. */
   readonly probe: Probe | undefined;
-  /** That delivery was sent. */
+  /** The delivery of the probe was sent. */
   probed: boolean;
-  /** By our own clock, nobody else can have it before. */
+  /** By this replica's clock, no other replica can take the lane before. */
   safeUntilMs: number;
-  /** It is being released. */
+  /** The lane is being released. */
   ending: boolean;
-  /** Somebody else's now, or given up: nothing more is sent on it, and nothing of it can be written. */
+  /** Taken over by another replica, or given up: nothing more is sent on it, and no result of it can be written. */
   lost: boolean;
 }
 

@@ -10,11 +10,11 @@ import { OutboxQueue } from './outbox-queue.ts';
 
 const RETRY_MS = 500;
 
-/** The lanes this replica holds, and its word on each: renewed while they are here, and no longer. */
+/** The lanes that this replica holds. Their leases are renewed as long as they are in here. */
 @Injectable()
 export class HeldLanes {
   private readonly lanes = new Map<number, HeldLane>();
-  /** How many of each listener. */
+  /** Held lanes per listener. */
   private readonly counts = new Map<number, number>();
   private readonly renewing: Loop;
   private readonly leases: LaneLeases;
@@ -54,21 +54,21 @@ export class HeldLanes {
     this.counts.set(held.listener, this.countOf(held.listener) + 1);
   }
 
-  /** From here on its lease ends by itself, unless it was released. */
+  /** The lease is no longer renewed and expires, unless it was released. */
   drop(held: HeldLane): void {
     if (this.lanes.get(held.lane) !== held) return;
     this.lanes.delete(held.lane);
     this.counts.set(held.listener, this.countOf(held.listener) - 1);
   }
 
-  /** Whether the lane is ours for as long as a call may take. */
+  /** Whether the lane is certainly held for as long as a call may take. */
   coversNow({ lost, safeUntilMs }: HeldLane, callMs: number): boolean {
     return !lost && performance.now() + callMs <= safeUntilMs;
   }
 
   /**
-   * The same; renews the lease if need be. A replica that was frozen, or cut off from the database, sends nothing on a
-   * lane that another one may be sending on.
+   * The same, renewing the lease if necessary. A replica that was frozen, or cut off from the database, must not send on a
+   * lane that another replica may be sending on.
    */
   async covers(held: HeldLane, callMs: number, stopping: AbortSignal): Promise<boolean> {
     while (!held.lost && !this.coversNow(held, callMs)) {
@@ -82,12 +82,12 @@ export class HeldLanes {
     return !held.lost;
   }
 
-  /** Locks them until the transaction ends; answers with those that are not ours any more. */
+  /** Locks the lanes until the transaction ends; returns those that this replica no longer holds. */
   fence(helds: readonly HeldLane[], tx: Transaction): Promise<HeldLane[]> {
     return this.leases.fence(helds, tx);
   }
 
-  /** In a transaction that has fenced them. */
+  /** In a transaction that has fenced the lanes. */
   release(helds: readonly HeldLane[], tx: Transaction): Promise<void> {
     return this.leases.release(helds, tx);
   }
@@ -110,10 +110,10 @@ export class HeldLanes {
   }
 
   private async renew(helds: readonly HeldLane[]): Promise<void> {
-    const askedAtMs = performance.now();
-    const gone = new Set(await this.leases.renew(helds));
-    for (const held of helds) if (!gone.has(held)) held.safeUntilMs = askedAtMs + this.leases.leaseMs;
-    const lost = [...gone].filter((held) => !held.ending && !held.lost);
+    const requestedAtMs = performance.now();
+    const taken = new Set(await this.leases.renew(helds));
+    for (const held of helds) if (!taken.has(held)) held.safeUntilMs = requestedAtMs + this.leases.leaseMs;
+    const lost = [...taken].filter((held) => !held.ending && !held.lost);
     if (lost.length > 0) this.lose(lost);
   }
 }

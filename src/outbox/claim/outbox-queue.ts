@@ -4,10 +4,9 @@ import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
 import { LaneMetrics } from '../../lanes/lane-metrics.ts';
 import { LaneQueue } from '../../lanes/lane-queue.ts';
-import { type ClaimedDelivery, DELIVERY_COLUMNS } from './claimed-delivery.ts';
-import { LANE_LOST, OUTCOME_UNKNOWN } from './lost-lane.ts';
+import { type ClaimedDelivery, DELIVERY_COLUMNS, LANE_LOST, OUTCOME_UNKNOWN } from './claimed-delivery.ts';
 
-/** Promise 9: whoever gets one of these again can see why. */
+/** Promise 9: the attempts of a delivery that is sent twice show why. */
 const RECORD_UNKNOWN = `
   INSERT INTO attempt (delivery, attempt, error)
   SELECT position, attempt, '${OUTCOME_UNKNOWN}; it may have arrived' FROM lost
@@ -15,7 +14,7 @@ const RECORD_UNKNOWN = `
                       AND known.attempt = lost.attempt AND known.error LIKE '%; ${LANE_LOST}')
   RETURNING delivery AS position`;
 
-/** All listeners' deliveries as one lane queue; a listener's lanes are its share of it. */
+/** The deliveries of all listeners as one lane queue; each listener has a range of its lanes. */
 @Injectable()
 export class OutboxQueue {
   readonly lanes: LaneQueue<ClaimedDelivery>;

@@ -9,7 +9,7 @@ describe('how many deliveries of a lane are claimed at a time', () => {
     sizes = new RunSizes({ outboxRun: 512 });
   });
 
-  it('grows from few to the most while its receiver is quick', () => {
+  it('grows from the first size to the max while its receiver is quick', () => {
     expect(sizes.first(QUICK)).toBe(32);
     expect(sizes.next(QUICK, 32, 249)).toBe(128);
     expect(sizes.next(QUICK, 128, 249)).toBe(512);
@@ -18,7 +18,7 @@ describe('how many deliveries of a lane are claimed at a time', () => {
     expect(sizes.next(OTHER, 32, 250)).toBe(32);
   });
 
-  it('begins there with the next lane of a quick listener, and with few again when it is slow or breaks off', () => {
+  it('applies to the next lane of a quick listener, and starts over when a run is slow or stops early', () => {
     sizes.next(QUICK, 32, 10);
     expect([sizes.first(QUICK), sizes.first(OTHER)]).toEqual([128, 32]);
     sizes.next(QUICK, 128, 2_000);
@@ -28,10 +28,12 @@ describe('how many deliveries of a lane are claimed at a time', () => {
     expect(sizes.first(QUICK)).toBe(32);
   });
 
-  it('stays one where only one at a time may be claimed, and never exceeds the most', () => {
+  it('stays 1 where only one at a time may be claimed, and never exceeds the max', () => {
     expect(sizes.next(QUICK, 1, 0)).toBe(1);
-    // The least that OUTBOX_RUN may be.
-    const least = new RunSizes({ outboxRun: 8 });
-    expect([least.first(QUICK), least.next(QUICK, 1, 0), least.next(QUICK, 2, 0)]).toEqual([2, 1, 8]);
+    // The minimum of OUTBOX_RUN.
+    const smallest = new RunSizes({ outboxRun: 8 });
+    expect([smallest.first(QUICK), smallest.next(QUICK, 1, 0), smallest.next(QUICK, 2, 0)]).toEqual([
+      2, 1, 8,
+    ]);
   });
 });

@@ -1,11 +1,11 @@
 import { type Listener, MAX_LISTENER_LANES } from '../../listeners/listener.ts';
 
-/** A rate for each key needs the key, so it brings the order with it. */
+/** A rate limit per key needs the key as well, so it implies order. */
 export function keepsOrder({ ordered, rateLimit }: Pick<Listener, 'ordered' | 'rateLimit'>): boolean {
   return ordered || rateLimit?.perKey !== undefined;
 }
 
-/** Where a message goes at a listener; WRITE_DELIVERIES computes the same. */
+/** The lane of a message at a listener; WRITE_DELIVERIES computes the same. */
 export function laneOfDelivery(
   listener: Pick<Listener, 'number' | 'lanes' | 'ordered' | 'rateLimit'>,
   message: { readonly lane: number; readonly position: number },

@@ -1,3 +1,17 @@
+import { utc } from '../../database/utc.ts';
+
+/** Max attempts shown of a delivery: one that was asked to wait for days may have thousands. */
+export const MAX_ATTEMPTS = 50;
+
+/** The columns `attempts` (the newest ones, in order) and `attempts_total` of the delivery at a position. */
+export const ATTEMPTS_OF = (position: string) => `
+  COALESCE((SELECT json_agg(json_build_object('at', ${utc('newest.at')}, 'attempt', newest.attempt, 'status', newest.status,
+                                              'error', newest.error, 'durationMs', newest.duration_ms,
+                                              'excerpt', newest.excerpt) ORDER BY newest.at)
+            FROM (SELECT attempt.* FROM attempt WHERE attempt.delivery = ${position}
+                  ORDER BY attempt.delivery DESC, attempt.at DESC LIMIT ${MAX_ATTEMPTS}) AS newest), '[]') AS attempts,
+  (SELECT count(*)::int FROM attempt WHERE attempt.delivery = ${position}) AS attempts_total`;
+
 export interface DeliveryRow {
   readonly id: string;
   readonly listener: string | null;
@@ -10,7 +24,7 @@ export interface DeliveryRow {
   readonly answered: number | null;
   readonly duration_ms: number | null;
   readonly excerpt: string | null;
-  /** The newest. */
+  /** The newest ones. */
   readonly attempts: readonly Attempt[];
   readonly attempts_total: number;
   /** What an operator decided about it when it was a dead letter. */
@@ -26,7 +40,7 @@ interface Attempt {
   readonly excerpt: string | null;
 }
 
-/** A delivery as the API shows it: the attempt that delivered it stands in its own row. */
+/** A delivery as the API shows it. The attempt that delivered it is stored in the outbox row, not in `attempt`. */
 export function deliveryView(row: DeliveryRow) {
   const { id, listener, status, attempt, error, sequence } = row;
   const last = row.status === 'finished' ? [lastAttempt(row)] : [];

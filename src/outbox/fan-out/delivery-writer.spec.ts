@@ -35,7 +35,7 @@ const targets = [
   [true, true],
 ];
 
-it('goes from each delivery straight to the number of its key, however many there are', async () => {
+it('finds the sequence number of each key by index, however many keys there are', async () => {
   const settings = 'SET LOCAL plan_cache_mode = force_generic_plan';
   const { lookedAt } = await rowsFiltered(client, settings, WRITE_DELIVERIES, [...messages, ...targets]);
   expect(lookedAt).toBe(0);

@@ -1,11 +1,11 @@
 import { prepared } from '../../database/prepared.ts';
 
 /**
- * fanOut.write — one delivery per message and listener of its type, in the order the messages were handled, with the
- * number each has for that listener and key. The numbers are counted in a table of their own, one statement for the
- * whole batch; only the holder of a key's lane touches its row. A message without a key is number 1.
- * Where order does not matter, a delivery is its own key and takes any lane; that of a message without a key is its own, too.
- * $1 positions, $2 keys, $3 whether without, $4 lanes, $5 types, $6 bytes of the messages; $7 types, $8 listeners, $9 lanes,
+ * fanOut.write — one delivery per message and listener of its type, in the order in which the messages were handled, with
+ * its sequence number for that listener and key. The numbers are counted in a table of their own, one statement for the
+ * whole batch; only the holder of a key's lane changes its row. A message without a key has the number 1.
+ * Where order does not matter, each delivery is its own key and goes to any lane; so is that of a message without a key.
+ * $1 positions, $2 keys, $3 whether there is no key, $4 lanes, $5 types, $6 bytes of the messages; $7 types, $8 listeners, $9 lanes,
  * $10 ordered of the targets
  */
 export const WRITE_DELIVERIES = prepared(`

@@ -9,17 +9,17 @@ import { keepsOrder, laneOfDelivery } from './delivery-lane.ts';
 import { WRITE_DELIVERIES } from './delivery-writer.sql.ts';
 import type { MessageContents } from './message-contents.ts';
 
-/** A handled message, as far as its deliveries need it. */
+/** A handled message, with what its deliveries need. */
 export interface FannedOut extends MessageContent {
   readonly lane: number;
-  /** It came without a key. */
+  /** It was posted without a key. */
   readonly keyless: boolean;
 }
 
-/** Another replica has changed a listener, and this one has not heard of it yet. */
+/** A listener was changed, and this replica does not know the change yet. */
 export class ListenersChanged extends Error {}
 
-/** What a batch of messages owes, in one transaction: write, take along; then one of committed and failed. */
+/** Writes the deliveries of a batch of messages in its transaction: `write`, `issuePiggyback`, then `committed` or `failed`. */
 export class DeliveryWriter {
   private pending: readonly FannedOut[] = [];
   private lanes: ReadonlySet<number> = new Set();
@@ -34,9 +34,9 @@ export class DeliveryWriter {
   ) {}
 
   /**
-   * What was posted after a listener was defined is owed to it, whichever replica handles the message: one rejects with
-   * ListenersChanged where this one has not heard of it. One by one: together, the failure of the second because of the first
-   * may be heard before it.
+   * A message that was posted after a listener was defined goes to it, whichever replica handles the message: the first
+   * promise rejects with ListenersChanged if this replica does not know all listeners. Returned one by one: combined, the
+   * second one's failure, which follows from the first, might be reported instead of it.
    */
   write(tx: Transaction): readonly Promise<void>[] {
     const current = this.listeners.stillCurrent(tx).catch((error) => {
@@ -49,14 +49,14 @@ export class DeliveryWriter {
     return [current, this.writeTo(targetsOf(this.pending, of), tx)];
   }
 
-  /** After what changes the plans; before the COMMIT. */
+  /** After the statements that set the planner options, before the COMMIT. */
   async issuePiggyback(tx: Transaction): Promise<void> {
     this.lease = this.lanes.size > 0 ? this.piggyback.leaseFor('outbox', this.lanes) : undefined;
     const statements = this.lease?.statements ?? [];
     this.answers = await Promise.all(statements.map(([sql, values]) => tx.query<unknown>(sql, values)));
   }
 
-  /** Answers with the lanes to be woken: those that were taken along are being sent from. */
+  /** Returns the lanes to wake; those that were leased with the commit are already being sent. */
   committed(): ReadonlySet<number> {
     for (const message of this.pending) this.contents.remember(message);
     const taken = this.lease?.leased(this.answers)?.lease.lanes;
@@ -69,14 +69,14 @@ export class DeliveryWriter {
 
   private async writeTo(targets: readonly Target[], tx: Transaction): Promise<void> {
     if (targets.length === 0) return;
-    const { pending: owed } = this;
+    const { pending } = this;
     await tx.execute(WRITE_DELIVERIES, [
-      owed.map(({ position }) => position),
-      owed.map(({ key }) => key),
-      owed.map(({ keyless }) => keyless),
-      owed.map(({ lane }) => lane),
-      owed.map(({ type }) => type),
-      owed.map(({ payload }) => Buffer.byteLength(payload)),
+      pending.map(({ position }) => position),
+      pending.map(({ key }) => key),
+      pending.map(({ keyless }) => keyless),
+      pending.map(({ lane }) => lane),
+      pending.map(({ type }) => type),
+      pending.map(({ payload }) => Buffer.byteLength(payload)),
       targets.map(({ type }) => type),
       targets.map(({ listener }) => listener.number),
       targets.map(({ listener }) => listener.lanes),
@@ -90,7 +90,7 @@ interface Target {
   readonly listener: Listener;
 }
 
-function targetsOf(owed: readonly FannedOut[], of: (message: FannedOut) => readonly Listener[]): Target[] {
-  const firstOfTypes = new Map(owed.map((message) => [message.type, message]));
+function targetsOf(pending: readonly FannedOut[], of: (message: FannedOut) => readonly Listener[]): Target[] {
+  const firstOfTypes = new Map(pending.map((message) => [message.type, message]));
   return [...firstOfTypes].flatMap(([type, message]) => of(message).map((listener) => ({ type, listener })));
 }

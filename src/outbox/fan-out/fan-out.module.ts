@@ -3,7 +3,7 @@ import { OutboxStore } from '../outbox-store.ts';
 import { FanOut } from './fan-out.ts';
 import { MessageContents } from './message-contents.ts';
 
-/** All that the inbox knows of the outbox; the outbox sends at once what was just fanned out here. */
+/** The only part of the outbox that the inbox uses; messages that were just fanned out are sent from memory. */
 @Module({
   providers: [FanOut, MessageContents, OutboxStore],
   exports: [FanOut, MessageContents, OutboxStore],

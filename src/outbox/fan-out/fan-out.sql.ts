@@ -1,5 +1,5 @@
 import { utc } from '../../database/utc.ts';
-import { ATTEMPTS_OF } from '../settle/attempts.ts';
+import { ATTEMPTS_OF } from './delivery-view.ts';
 
 /** fanOut.read — the deliveries of a message, each with its attempts. $1 position in the inbox */
 export const READ_DELIVERIES = `
@@ -11,7 +11,7 @@ export const READ_DELIVERIES = `
   FROM outbox LEFT JOIN listener ON listener.number = outbox.listener
   WHERE outbox.message = $1 ORDER BY outbox.position LIMIT 1000`;
 
-/** fanOut.owed — what is still owed of a message, with all that each delivery may wait for. $1 position in the inbox */
+/** fanOut.pending — the pending deliveries of a message, with everything that each may wait for. $1 position in the inbox */
 export const PENDING_DELIVERIES = `
   SELECT outbox.id, listener.name AS listener, outbox.status, listener.state, listener.state_reason,
          listener.deleted_at IS NOT NULL AS deleted, gate.closed_until, gate.reason AS gate_reason,

@@ -22,17 +22,17 @@ export class FanOut {
     return new DeliveryWriter(messages, this.listeners, this.contents, this.piggyback);
   }
 
-  /** After which it can be tried again. */
+  /** After ListenersChanged; then the batch can be retried. */
   refreshListeners(): Promise<void> {
     return this.listeners.refresh();
   }
 
-  /** What is still owed of a message, and what it waits for. */
+  /** The pending deliveries of a message, and what each waits for. */
   async pendingOf(position: number): Promise<PendingDelivery[]> {
     return (await this.reads.query<PendingRow>(PENDING_DELIVERIES, [position])).map(explainPending);
   }
 
-  /** The deliveries of a message with their stories. */
+  /** The deliveries of a message with their attempts. */
   async deliveriesOf(position: number) {
     const rows = await this.reads.query<DeliveryRow>(READ_DELIVERIES, [position]);
     return rows.map(deliveryView);

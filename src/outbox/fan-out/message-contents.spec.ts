@@ -20,7 +20,7 @@ afterAll(async () => {
 
 const ROLES = loadSettings({}).roles;
 
-/** Those of which the content is still at hand; the table is empty. */
+/** The messages that are still in memory; the table is empty. */
 async function keptOf(count: number, payload: string, roles = ROLES): Promise<number[]> {
   const contents = new MessageContents({ roles }, new OutboxStore(engine));
   const positions = Array.from({ length: count }, (_, n) => n + 1);
@@ -30,8 +30,8 @@ async function keptOf(count: number, payload: string, roles = ROLES): Promise<nu
   return found.flatMap((known) => [...known.keys()]);
 }
 
-describe('what was just fanned out', () => {
-  it('is at hand', async () => {
+describe('a message that was just fanned out', () => {
+  it('is kept in memory', async () => {
     expect(await keptOf(3, '{"n":1}')).toEqual([1, 2, 3]);
   });
 
@@ -46,7 +46,7 @@ describe('what was just fanned out', () => {
     expect(kept.at(-1)).toBe(count);
   });
 
-  it('takes no place where nothing is sent from', async () => {
+  it('is not kept by a replica that does not send', async () => {
     expect(await keptOf(3, '{"n":1}', ['api', 'inbox', 'upkeep'])).toEqual([]);
   });
 });

@@ -15,14 +15,14 @@ const ROW: PendingRow = {
   replica: null,
 };
 
-describe('a delivery that is still owed waits for', () => {
+describe('a pending delivery waits for', () => {
   it.each<[string, Partial<PendingRow>, string]>([
-    ['deleted-listener', { deleted: true, state: 'paused' }, 'put again'],
+    ['deleted-listener', { deleted: true, state: 'paused' }, 'created again'],
     ['disabled-listener', { state: 'disabled', state_reason: 'answered 410' }, 'answered 410'],
     ['paused-listener', { state: 'paused', closed_until: new Date(0) }, '/v1/listeners/crm/resume'],
     ['listener', { closed_until: new Date(0), gate_reason: 'circuit', hold_reason: 'retry' }, '1970-01-01'],
     ['hold', { hold_reason: 'retry', hold_until: '2026-11-16 10:00:00+00', status: 'held' }, '2026-11-16'],
-    ['hold', { hold_reason: 'dead-letter', hold_until: 'infinity', status: 'held' }, 'without end'],
+    ['hold', { hold_reason: 'dead-letter', hold_until: 'infinity', status: 'held' }, 'indefinitely'],
     ['turn', { replica: 'pod-7', status: 'processing', hold_reason: 'retry' }, 'pod-7'],
     ['turn', {}, 'role outbox'],
   ])('%s', (waitsFor, changed, words) => {

@@ -1,4 +1,4 @@
-/** A delivery that is not settled, with all that it may wait for. */
+/** A delivery that is not settled, with everything that it may wait for. */
 export interface PendingRow {
   readonly id: string;
   readonly listener: string | null;
@@ -29,7 +29,7 @@ export interface PendingDelivery {
   readonly explanation: string;
 }
 
-/** Pure: the first thing that stands in the way, in the order a delivery would meet them. */
+/** Pure: the first thing that the delivery waits for, in the order in which it is checked. */
 export function explainPending(row: PendingRow): PendingDelivery {
   const { id, listener, status } = row;
   return { id, listener, status, ...reasonOf(row) };
@@ -38,7 +38,7 @@ export function explainPending(row: PendingRow): PendingDelivery {
 function reasonOf(row: PendingRow): Pick<PendingDelivery, 'waitsFor' | 'explanation'> {
   const { listener } = row;
   if (row.deleted || listener === null) {
-    const explanation = `The listener ${listener} was deleted; it is sent when a listener of that name is put again.`;
+    const explanation = `The listener ${listener} was deleted; the delivery is sent when a listener of that name is created again.`;
     return { waitsFor: 'deleted-listener', explanation };
   }
   if (row.state === 'paused' || row.state === 'disabled') {
@@ -52,15 +52,15 @@ function reasonOf(row: PendingRow): Pick<PendingDelivery, 'waitsFor' | 'explanat
     const until = row.closed_until.toISOString();
     return {
       waitsFor: 'listener',
-      explanation: `Nothing is sent to ${listener} until ${until} (${row.gate_reason}); it goes on by itself.`,
+      explanation: `Nothing is sent to ${listener} until ${until} (${row.gate_reason}); sending then continues by itself.`,
     };
   }
   if (row.hold_reason && row.status !== 'processing') {
-    const until = row.hold_until === 'infinity' ? 'without end' : `until ${row.hold_until}`;
-    return { waitsFor: 'hold', explanation: `Its key waits ${until} (${row.hold_reason}).` };
+    const until = row.hold_until === 'infinity' ? 'indefinitely' : `until ${row.hold_until}`;
+    return { waitsFor: 'hold', explanation: `Its key is held ${until} (${row.hold_reason}).` };
   }
   const explanation = row.replica
-    ? `Replica ${row.replica} sends what stands in its lane.`
-    : 'It is its turn after others of its lane; if that does not change, no replica with the role outbox runs.';
+    ? `Replica ${row.replica} is sending the deliveries of its lane.`
+    : 'It is sent after earlier deliveries of its lane; if that does not happen, no replica with the role outbox is running.';
   return { waitsFor: 'turn', explanation };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Circuit } from './circuit.ts';
 
-/** Whether it wants to open after each of these. */
+/** Whether it should open after each of these calls. */
 function opensAfter(results: string, everyMs = 1_000): boolean[] {
   const circuit = new Circuit();
   return [...results].map((result, index) => circuit.count(result === '+', index * everyMs));
@@ -19,12 +19,12 @@ describe('E12 the circuit of a listener', () => {
     expect(opensAfter('---------+').at(-1)).toBe(false);
   });
 
-  it('knows the last 5 minutes only', () => {
+  it('counts the last 5 minutes only', () => {
     expect(opensAfter('----------', 29_000).at(-1)).toBe(true);
     expect(opensAfter('----------', 40_000).at(-1)).toBe(false);
   });
 
-  it('begins anew when it has opened', () => {
+  it('starts over when it has opened', () => {
     const circuit = new Circuit();
     for (let n = 0; n < 10; n++) circuit.count(false, n);
     circuit.forget();

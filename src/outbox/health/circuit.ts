@@ -1,6 +1,6 @@
 const WINDOW_MS = 300_000;
 const SLOTS = 30;
-const FEWEST = 10;
+const MIN_CALLS = 10;
 const FAILED_SHARE = 0.7;
 
 interface Slot {
@@ -9,11 +9,11 @@ interface Slot {
   bad: number;
 }
 
-/** How one listener answered in the last 5 minutes: at least 70 % failures of at least 10 open its circuit. */
+/** The calls to one listener in the last 5 minutes: 70 % failures of at least 10 calls open its circuit. */
 export class Circuit {
   private slots: Slot[] = [];
 
-  /** Answers whether the circuit should open now. */
+  /** Returns whether the circuit should open now. */
   count(good: boolean, nowMs: number = performance.now()): boolean {
     const slot = this.slotAt(nowMs);
     if (good) slot.good += 1;
@@ -21,7 +21,7 @@ export class Circuit {
     if (good) return false;
     const bad = this.slots.reduce((sum, one) => sum + one.bad, 0);
     const all = this.slots.reduce((sum, one) => sum + one.good + one.bad, 0);
-    return all >= FEWEST && bad / all >= FAILED_SHARE;
+    return all >= MIN_CALLS && bad / all >= FAILED_SHARE;
   }
 
   forget(): void {

@@ -5,7 +5,7 @@ import type { Tried } from '../settle/delivery-result.ts';
 
 const TOO_MANY = 429;
 
-interface OfListener {
+interface ListenerCounters {
   readonly attempts: Partial<Record<Tried['outcome']['kind'], Counter.Internal>>;
   readonly seconds: Histogram.Internal<'listener'>;
 }
@@ -18,23 +18,23 @@ export class DeliveryMetrics {
   private readonly throttled;
   private readonly inFlight;
   private readonly replayedTotal;
-  private readonly known = new Map<string, OfListener>();
+  private readonly known = new Map<string, ListenerCounters>();
 
   constructor(metrics: Metrics) {
     this.attempts = metrics.counter({
       name: 'deliveries_attempted_total',
-      help: 'Attempts to deliver, by listener and what came of them.',
+      help: 'Attempts to deliver, by listener and outcome.',
       labelNames: ['listener', 'outcome'],
     });
     this.seconds = metrics.histogram({
       name: 'delivery_attempt_seconds',
-      help: 'How long a receiver took to answer.',
+      help: 'Duration of an attempt until the receiver answered or the call failed.',
       labelNames: ['listener'],
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60],
     });
     this.latencySeconds = metrics.histogram({
       name: 'delivery_latency_seconds',
-      help: 'From the fan-out, a revival or a replay to the answer that delivered it.',
+      help: 'Time from the fan-out (or a revival or replay) to the successful answer.',
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600],
     });
     this.throttled = metrics.counter({
@@ -44,11 +44,11 @@ export class DeliveryMetrics {
     });
     this.inFlight = metrics.gauge({
       name: 'deliveries_in_flight',
-      help: 'Calls of this replica to receivers under way.',
+      help: 'Calls of this replica to receivers in flight.',
     });
     this.replayedTotal = metrics.counter({
       name: 'deliveries_replayed_total',
-      help: 'Deliveries that a replay made wait to be sent again.',
+      help: 'Deliveries reopened by a replay.',
     });
   }
 
@@ -63,8 +63,8 @@ export class DeliveryMetrics {
       this.latencySeconds.observe((delivery.age_ms + answer.durationMs) / 1000);
   }
 
-  /** Found by their labels once: at every delivery that would cost as much as counting. */
-  private of(listener: string): OfListener {
+  /** The labels are looked up once: doing that for every delivery would cost as much as the counting. */
+  private of(listener: string): ListenerCounters {
     let known = this.known.get(listener);
     if (!known) {
       known = { attempts: {}, seconds: this.seconds.labels(listener) };
@@ -73,7 +73,7 @@ export class DeliveryMetrics {
     return known;
   }
 
-  /** Counted from here until it settles. */
+  /** Counts the call as in flight until it settles. */
   async calling<T>(call: Promise<T>): Promise<T> {
     this.inFlight.inc();
     try {

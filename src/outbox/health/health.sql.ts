@@ -1,13 +1,13 @@
 /*
- * Replicas note successes now and then, and tell how long ago they were: what was refused after a success, wherever,
- * is not forgotten because of it.
+ * Replicas write successes every few seconds, with the time that has passed since: a refusal that came after a success, on
+ * whatever replica, is not reset by it.
  */
 
 /**
- * health.refused — answers how often in a row since it was last resumed; nothing where the listener was changed after the
- * call was made: it was disabled meanwhile, perhaps resumed, and this is a late answer to what was in flight. What another
- * replica delivered since the refusal before, and has not noted yet, shows in the latest deliveries.
- * $1 listener, $2 ms since a success here that is not noted, or null, $3 its revision when the call was made
+ * health.refused — returns how many refusals in a row there were since the listener was last resumed; no row if the listener
+ * was changed after the call was made: it was disabled meanwhile, perhaps resumed, and this is a late answer to a call that
+ * was in flight. A success of another replica since the last refusal that is not written yet shows in the latest deliveries.
+ * $1 listener, $2 ms since a success of this replica that is not written yet, or null, $3 its revision when the call was made
  */
 export const COUNT_REFUSAL = `
   INSERT INTO listener_health (listener, refusals, refused_at)
@@ -34,8 +34,8 @@ export const NOTE_SUCCESS = `
       refusals = CASE WHEN listener_health.refused_at > EXCLUDED.last_success_at THEN listener_health.refusals ELSE 0 END`;
 
 /**
- * health.hopeless — no success for $1 ms although at least $2 deliveries were given up in that time. Counted from when it
- * was created or resumed: whoever resumes a listener gives it as much time again.
+ * health.failingForDays — no success for $1 ms although at least $2 deliveries became dead letters in that time. Counted from
+ * when the listener was created or resumed: resuming it gives it the same time again.
  */
 export const FAILING_FOR_DAYS = `
   SELECT listener.number AS listener FROM listener

@@ -15,7 +15,7 @@ const alerts = () =>
 const stateOf = async (name: string) => (await stage.call('GET', `/v1/listeners/${name}`)).body.state;
 
 describe('a listener that is disabled', () => {
-  it('is told of with the same commit: one of which nobody hears stays as it is', async () => {
+  it('raises its alert with the same commit: without the alert it stays active', async () => {
     await stage.listen('hopeless');
     const { nest } = stage.replica.app;
     const listener = nest
@@ -31,7 +31,7 @@ describe('a listener that is disabled', () => {
     await stage.database.query('DROP FUNCTION refuse CASCADE');
     await nest.get(ListenerHealth).disable(listener, 'answered 410');
     expect(await stateOf('hopeless')).toBe('disabled');
-    // Another replica that comes to the same conclusion.
+    // Another replica that decides the same.
     await nest.get(ListenerHealth).disable(listener, 'answered 410');
     expect(await alerts()).toEqual([
       { key: 'hopeless', payload: expect.objectContaining({ reason: 'answered 410' }) },

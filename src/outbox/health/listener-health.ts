@@ -8,14 +8,14 @@ import { Listeners } from '../../listeners/listeners.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { COUNT_REFUSAL, FAILING_FOR_DAYS, NOTE_SUCCESS } from './health.sql.ts';
 
-const NOTE_EVERY_MS = 10_000;
-const HOPELESS_AFTER_MS = 5 * 86_400_000;
-const HOPELESS_DEAD = 10;
+const INTERVAL_MS = 10_000;
+const DISABLE_AFTER_MS = 5 * 86_400_000;
+const MIN_DEAD_LETTERS = 10;
 
-/** E11: whether a listener is still worth trying; when not, it is disabled, and somebody is told. Nothing is lost. */
+/** E11: disables a listener that keeps failing, and raises an alert. Its deliveries stay pending; nothing is lost. */
 @Injectable()
 export class ListenerHealth implements BeforeApplicationShutdown {
-  /** When a listener last succeeded here, if that is not noted yet. */
+  /** When a listener last succeeded on this replica, if that is not written yet. */
   private readonly succeeded = new Map<number, number>();
 
   constructor(
@@ -25,19 +25,19 @@ export class ListenerHealth implements BeforeApplicationShutdown {
     private readonly alerts: Alerts,
     loops: Loops,
   ) {
-    loops.run('outbox', 'listener-health', NOTE_EVERY_MS, () => this.pass());
+    loops.run('outbox', 'listener-health', INTERVAL_MS, () => this.pass());
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    await this.noteSuccesses().catch(() => undefined);
+    await this.writeSuccesses().catch(() => undefined);
   }
 
-  /** Written down now and then. */
+  /** Kept in memory; the loop writes it. */
   succeededWith({ number }: Listener): void {
     this.succeeded.set(number, performance.now());
   }
 
-  /** In a row: a success that is not noted yet ends the series all the same. */
+  /** Counts refusals in a row; a success that is not written yet ends the series as well. */
   async answeredWith(listener: Listener, status: number): Promise<void> {
     const rule = listener.disableAfter;
     if (!rule || rule.status !== status) return;
@@ -49,7 +49,7 @@ export class ListenerHealth implements BeforeApplicationShutdown {
       await this.disable(listener, `answered ${status} ${row.refusals} times in a row`);
   }
 
-  /** Told in the same transaction: one who comes later finds it disabled, and would not tell. */
+  /** The alert is raised in the same transaction: a later caller finds the listener disabled and would not raise it. */
   async disable(listener: Listener, reason: string): Promise<void> {
     const { name } = listener;
     const details = { listener: name, reason, next: `POST /v1/listeners/${name}/resume` };
@@ -59,26 +59,32 @@ export class ListenerHealth implements BeforeApplicationShutdown {
   }
 
   private async pass(): Promise<Next> {
-    await this.noteSuccesses();
-    const values = [HOPELESS_AFTER_MS, HOPELESS_DEAD];
+    await this.writeSuccesses();
+    const values = [DISABLE_AFTER_MS, MIN_DEAD_LETTERS];
     for (const { listener: number } of await this.database.query<{ listener: number }>(
       FAILING_FOR_DAYS,
       values,
     )) {
       const listener = this.listeners.byNumber(number);
       if (listener)
-        await this.disable(listener, `no success for 5 days, ${HOPELESS_DEAD} or more deliveries given up`);
+        await this.disable(
+          listener,
+          `no success for 5 days, ${MIN_DEAD_LETTERS} or more deliveries given up`,
+        );
     }
     return 'idle';
   }
 
-  private async noteSuccesses(): Promise<void> {
-    const noted = [...this.succeeded];
-    if (noted.length === 0) return;
+  private async writeSuccesses(): Promise<void> {
+    const successes = [...this.succeeded];
+    if (successes.length === 0) return;
     this.succeeded.clear();
     const now = performance.now();
-    const values = [noted.map(([listener]) => listener), noted.map(([, atMs]) => now - atMs)];
+    const values = [successes.map(([listener]) => listener), successes.map(([, atMs]) => now - atMs)];
     await this.database.execute(NOTE_SUCCESS, values);
-    this.log.trace({ event: 'outbox.successes-noted', listeners: noted.length }, 'noted');
+    this.log.trace(
+      { event: 'outbox.successes-written', listeners: successes.length },
+      'the last successes of listeners were written',
+    );
   }
 }

@@ -11,10 +11,10 @@ import { ListenerHealth } from './listener-health.ts';
 type CallResult = Omit<Tried, 'kind' | 'atMs'>;
 type Failure = Exclude<Outcome, { kind: 'delivered' }>;
 
-/** A probe that told nothing about the endpoint is repeated after this long. */
+/** A probe that showed nothing about the endpoint is repeated after this time. */
 const PROBE_AGAIN_MS = 5_000;
 
-/** What the answers say about the listener as a whole: whether its circuit opens, its gate closes, it is disabled. */
+/** What answers mean for the listener as a whole: whether its circuit opens, its gate closes, or it is disabled. */
 @Injectable()
 export class ListenerPolicy {
   private readonly circuits = new Map<number, Circuit>();
@@ -29,7 +29,7 @@ export class ListenerPolicy {
     listeners.onChange(() => this.startOver());
   }
 
-  /** Undefined: all is well, and nothing has to be written for it. */
+  /** Undefined: the delivery succeeded, and nothing has to be written. */
   record(tried: CallResult): Promise<void> | undefined {
     const { listener, held, outcome } = tried;
     if (outcome.kind !== 'delivered') {
@@ -43,12 +43,15 @@ export class ListenerPolicy {
     return this.orLog(listener, this.gates.forgetPauses(listener.number));
   }
 
-  /** Nothing here may lose the outcome: a conclusion that cannot be stored is drawn again by the next failure. */
+  /** An error here must not lose the outcome of the delivery: the next failure leads to the same decision. */
   private async orLog({ name }: Listener, work: Promise<void>): Promise<void> {
     try {
       await work;
     } catch (error) {
-      this.log.warn({ event: 'outbox.conclusion-failed', listener: name, error }, 'not written down');
+      this.log.warn(
+        { event: 'outbox.policy-failed', listener: name, error },
+        'the state of a listener could not be written; the next failure retries it',
+      );
     }
   }
 
@@ -76,17 +79,20 @@ export class ListenerPolicy {
     await this.gates.openCircuit(listener.number, `circuit open: ${reason}`);
     this.log.error(
       { event: 'outbox.circuit-opened', listener: listener.name, reason },
-      'nothing is sent for a while',
+      'the circuit of a listener opened; nothing is sent to it for a while',
     );
   }
 
   private async closeCircuit(listener: Listener): Promise<void> {
     await this.gates.closeCircuit(listener.number);
     this.circuitOf(listener.number).forget();
-    this.log.info({ event: 'outbox.circuit-closed', listener: listener.name }, 'the endpoint answers again');
+    this.log.info(
+      { event: 'outbox.circuit-closed', listener: listener.name },
+      'the circuit of a listener closed; its endpoint answers again',
+    );
   }
 
-  /** Another endpoint, or one that an operator has resumed, is not judged by what was. */
+  /** A new URL, or a listener that an operator resumed, is not judged by earlier failures. */
   private startOver(): void {
     for (const { number, url, state } of this.listeners.all()) {
       const before = this.known.get(number);
@@ -95,7 +101,10 @@ export class ListenerPolicy {
       if (before === undefined || (before.url === url && !resumed)) continue;
       this.circuits.delete(number);
       this.gates.startOver(number).catch((error) => {
-        this.log.warn({ event: 'outbox.gate-kept', listener: number, error }, 'it opens by itself later');
+        this.log.warn(
+          { event: 'outbox.gate-kept', listener: number, error },
+          'the gate of a changed listener could not be removed; it opens by itself later',
+        );
       });
     }
     for (const number of this.listeners.deleted()) {
@@ -115,7 +124,7 @@ export class ListenerPolicy {
         reason: outcome.reason,
         ...('afterMs' in outcome ? { retryInMs: outcome.afterMs } : {}),
       },
-      outcome.kind === 'dead' ? 'a delivery became a dead letter' : 'a delivery is tried again later',
+      outcome.kind === 'dead' ? 'a delivery became a dead letter' : 'a delivery failed and is retried later',
     );
   }
 
@@ -126,8 +135,8 @@ export class ListenerPolicy {
   }
 }
 
-/** A refusal of one message says nothing about the endpoint, and a fault of ours says nothing about theirs. */
+/** A refusal of one message shows nothing about the endpoint, and neither does a local error. */
 function isDown({ answer, outcome }: Pick<Tried, 'answer' | 'outcome'>): boolean {
-  if (answer.kind === 'failed') return answer.fault !== 'ours';
+  if (answer.kind === 'failed') return answer.fault !== 'local';
   return answer.status >= 500 && outcome.kind !== 'pause';
 }

@@ -29,9 +29,9 @@ import {
   UNFINISHED,
 } from './replay.sql.ts';
 
-/** Between the beginning of a transaction and the position of a delivery that it writes; far above what one may take. */
+/** Max time between the start of a transaction and the insert of a delivery; far above what a transaction may take. */
 const MAX_TRANSACTION_MS = 3_600_000;
-/** Looked through while the caller waits: most replays are small, and then it is known at once how many match. */
+/** Scanned while the caller waits: most replays are small, and then the response has the total. */
 const DELIVERIES_AT_ONCE = 2_000;
 
 export interface ReplayFilter {
@@ -43,26 +43,26 @@ export interface ReplayFilter {
   readonly onlyFailed: boolean;
 }
 
-/** What the operator is told at once. `selecting`: so far; the rest is looked through in the background. */
-export interface Begun {
+/** The response to the operator. `selecting`: `matched` is the number so far, the rest is selected in the background. */
+export interface StartedReplay {
   readonly id: number;
   readonly matched: number;
   readonly selecting: boolean;
 }
 
-/** A replay as it is taken for a step. */
-interface Taken {
+/** A replay, locked for one step. */
+interface LockedReplay {
   readonly id: number;
   readonly listener: number;
   readonly filter: ReplayFilter;
-  /** Null: everything is selected. */
+  /** Null when everything is selected. */
   readonly selectFrom: number | null;
   readonly selectTo: number;
 }
 
 export interface ReplayProgress {
   readonly id: number;
-  /** Still being selected: `matched` grows. */
+  /** The selection is not complete: `matched` still grows. */
   readonly selecting: boolean;
   readonly matched: number;
   /** Not reopened yet. */
@@ -76,18 +76,18 @@ export interface ReplayProgress {
   readonly filter: unknown;
 }
 
-/** What a step did: selected a part, reopened deliveries of a lane, had to wait because enough is on its way, or found nothing left. */
+/** What a step did: selected a part, reopened deliveries of a lane, had to wait because too many are in flight, or found nothing left. */
 export type Step =
   | { readonly kind: 'selected' }
   | { readonly kind: 'reopened'; readonly lane: number; readonly deliveries: number }
   | { readonly kind: 'full' | 'done' };
 
 export interface StepLimits {
-  /** Most deliveries looked through for what the filter means. */
+  /** Max deliveries scanned for those that match the filter. */
   readonly selected: number;
-  /** Most deliveries reopened. */
+  /** Max deliveries reopened. */
   readonly deliveries: number;
-  /** Most deliveries on their way. */
+  /** Max deliveries in flight. */
   readonly inFlight: number;
 }
 
@@ -100,14 +100,14 @@ export class ReplayStore {
   ) {}
 
   /**
-   * What the filter means now is what is sent; it does not grow while the replay runs. A million deliveries take half a
-   * minute to write down, so only the first of them are here, the rest with the steps.
+   * The deliveries that match now are sent; the set does not grow while the replay runs. Writing down a million deliveries
+   * takes half a minute, so only the first ones are selected here, the rest by the steps.
    */
   create(
     { name, number }: Pick<Listener, 'name' | 'number'>,
     filter: ReplayFilter,
     by: string,
-  ): Promise<Begun> {
+  ): Promise<StartedReplay> {
     return this.database.transaction(async (tx) => {
       void tx.query(FORCE_INDEX_PLANS);
       const span = [number, filter.since, filter.until ?? null, MAX_TRANSACTION_MS];
@@ -116,20 +116,20 @@ export class ReplayStore {
       const values = [number, JSON.stringify(filter), by, low, high];
       const [row] = await tx.query<{ id: number }>(INSERT_REPLAY, values);
       const { id } = row!;
-      const taken = { id, listener: number, filter, selectFrom: low, selectTo: high };
-      const { matched, selecting } = await this.select(taken, DELIVERIES_AT_ONCE, tx);
+      const replay = { id, listener: number, filter, selectFrom: low, selectTo: high };
+      const { matched, selecting } = await this.select(replay, DELIVERIES_AT_ONCE, tx);
       const count = selecting ? undefined : matched;
       await this.audit.record({ by, action: 'listener.replay', target: name, filter, count }, tx);
       return { id, matched, selecting };
     });
   }
 
-  /** The next part of the span. */
+  /** Selects the next part of the span. */
   private async select(
-    { id, listener, filter, selectFrom, selectTo }: Taken,
+    { id, listener, filter, selectFrom, selectTo }: LockedReplay,
     deliveries: number,
     tx: Transaction,
-  ): Promise<Omit<Begun, 'id'>> {
+  ): Promise<Omit<StartedReplay, 'id'>> {
     const { since, until = null, types, keys = null, onlyFailed } = filter;
     const [part] = await tx.query<{ part_end: number }>(PART_END, [
       listener,
@@ -157,17 +157,18 @@ export class ReplayStore {
   }
 
   /**
-   * One step of a replay; undefined: another replica is at it. A key that is half way is not on its way: it is gone on with.
-   * Nothing is reopened before everything is selected: live ones of a key could pass those that are selected later.
+   * One step of a replay; undefined: another replica works on it. A key that is partly reopened is completed, whatever is in
+   * flight. Nothing is reopened before everything is selected: live deliveries of a key could overtake those that are
+   * selected later.
    */
   step(replay: number, limits: StepLimits): Promise<Step | undefined> {
     const { deliveries: maxDeliveries, inFlight: maxInFlight } = limits;
     return this.database.transaction(async (tx) => {
-      const [taken] = await tx.query<Taken>(TAKE_REPLAY, [replay]);
-      if (!taken) return undefined;
-      if (taken.selectFrom !== null) {
+      const [locked] = await tx.query<LockedReplay>(TAKE_REPLAY, [replay]);
+      if (!locked) return undefined;
+      if (locked.selectFrom !== null) {
         void tx.query(FORCE_INDEX_PLANS);
-        await this.select(taken, limits.selected, tx);
+        await this.select(locked, limits.selected, tx);
         return { kind: 'selected' };
       }
       const [next] = await tx.query<LaneRef & { key: string }>(NEXT_KEY, [replay]);
@@ -175,11 +176,11 @@ export class ReplayStore {
         await tx.execute(MARK_DONE, [replay]);
         return { kind: 'done' };
       }
-      const [[count], halfWay] = await Promise.all([
+      const [[count], partlyReopened] = await Promise.all([
         tx.query<{ waiting: number }>(IN_FLIGHT, [replay, maxInFlight]),
-        isPartlyRequeued(tx, next, next.key, keeperOf(replay)),
+        isPartlyRequeued(tx, next, next.key, requeuerOf(replay)),
       ]);
-      if (count!.waiting >= maxInFlight && !halfWay) return { kind: 'full' };
+      if (count!.waiting >= maxInFlight && !partlyReopened) return { kind: 'full' };
       return this.reopen(replay, next, maxDeliveries, tx);
     });
   }
@@ -192,14 +193,14 @@ export class ReplayStore {
   ): Promise<Step> {
     const { lane } = place;
     await Promise.all([tx.query(FORCE_INDEX_PLANS), lockLane(tx, place)]);
-    // Another statement, with a snapshot of its own: what the lane's holder wrote last is seen.
+    // A separate statement, with a snapshot of its own, sees what the lane's holder wrote last.
     const keys = await tx.query<ChangedKey>(REOPEN, [replay, lane, maxDeliveries]);
-    await holdRequeuedKeys(tx, place, keys, keeperOf(replay));
+    await holdRequeuedKeys(tx, place, keys, requeuerOf(replay));
     return { kind: 'reopened', lane, deliveries: keys.reduce((sum, { changed }) => sum + changed, 0) };
   }
 }
 
-/** A dead letter is passed: it is what is sent again. */
-function keeperOf(replay: number): Requeuer {
+/** A dead letter does not block its key: it is what is sent again. */
+function requeuerOf(replay: number): Requeuer {
   return { name: `replay ${replay}`, note: `replay ${replay}`, passesDeadLetters: true };
 }

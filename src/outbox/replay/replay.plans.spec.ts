@@ -6,13 +6,13 @@ import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { FIND_SPAN, MATCH_DELIVERIES, PART_END } from './replay.sql.ts';
 
 const HOUR_MS = 3_600_000;
-/** Those of others between its own are not looked at. */
+/** Deliveries of other listeners in between are not read. */
 const BY_LISTENER =
   /using outbox_listener on outbox\n +Index Cond: .*ROW\(.*listener, .*position.*>= .*ROW\(.*listener, .*position.*< /;
 let database: TestDatabase;
 let client: pg.Client;
 
-/** Two listeners by turns, a delivery a minute over two weeks; the last one now. */
+/** Two listeners in turn, one delivery a minute over two weeks, the last one now. */
 beforeAll(async () => {
   database = await createDatabase();
   await database.query(`
@@ -45,7 +45,7 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
     if (state === 'analysed') await database.query('ANALYZE inbox, outbox');
   });
 
-  it('a replay of a short time looks at what was created then, not at all that ever was', async () => {
+  it('a replay of a short time span reads what was created in it, not everything', async () => {
     const span = [1, ago(101), ago(100), HOUR_MS];
     const { lookedAt } = await rowsFiltered(client, FORCE_INDEX_PLANS, FIND_SPAN, span);
     expect(lookedAt).toBe(0);
@@ -62,7 +62,7 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
     expect(matched.rowCount).toBe(30);
   });
 
-  it('a replay of everything looks at no more deliveries at a time than it is told to', async () => {
+  it('a replay of everything reads no more deliveries at a time than its limit', async () => {
     const values = [1, 0, 20_001, 500];
     const plan = await explained(PART_END, values);
     expect(plan).toMatch(BY_LISTENER);

@@ -1,14 +1,14 @@
 /**
- * replay.insert — nothing of it is selected yet; an infinite \`done_at\` keeps the version before from taking it for selected.
- * $1 listener, $2 filter, $3 by whom, $4 from which position on, $5 before which
+ * replay.insert — nothing is selected yet; an infinite `done_at` keeps the previous version from taking it for selected.
+ * $1 listener, $2 filter, $3 created by, $4 from this position, $5 before this position
  */
 export const INSERT_REPLAY = `
   INSERT INTO replay (listener, filter, matched, created_by, select_from, select_to, done_at)
   VALUES ($1, $2, 0, $3, $4, $5, 'infinity') RETURNING id`;
 
 /**
- * Two positions next to each other among the deliveries of the listener, found by halving: `low` was created before the time,
- * and what comes from `high` on was not. $1 listener
+ * Two adjacent positions among the deliveries of the listener, found by binary search: `low` was created before the time,
+ * everything from `high` on was not. $1 listener
  */
 const EDGE = (time: string) => `
   WITH RECURSIVE search(low, high) AS (
@@ -27,19 +27,20 @@ const EDGE = (time: string) => `
 const LAST_STEP = 'FROM search ORDER BY high - low LIMIT 1';
 
 /**
- * replay.span — between which positions everything lies that was created in a time span: no index has the time, and tens of
- * millions of deliveries take longer to look through than a statement may. Positions grow with the time at which they are
- * given, which is some time after \`created_at\`, the beginning of their transaction: one that was created longer before a
- * time than any transaction takes got its position before it, and the other way round.
- * $1 listener, $2 since, $3 until, $4 the longest transaction, in ms
+ * replay.span — the positions between which everything lies that was created in a time span: no index has the time, and a scan
+ * of tens of millions of deliveries takes longer than a statement may. Positions grow with the time at which they are
+ * assigned, which is some time after `created_at`, the start of their transaction: a delivery that was created longer before
+ * a time than any transaction takes got its position before that time, and vice versa.
+ * $1 listener, $2 since, $3 until, $4 max ms of a transaction
  */
 export const FIND_SPAN = `
   SELECT (${EDGE(`$2::timestamptz - $4 * interval '1 millisecond'`)} SELECT low ${LAST_STEP}) AS low,
          (${EDGE(`COALESCE($3::timestamptz, now()) + $4 * interval '1 millisecond'`)} SELECT high ${LAST_STEP}) AS high`;
 
 /**
- * replay.partEnd — before which position as many deliveries of the listener lie as are looked through at a time: counted,
- * because most positions may be those of others; compared as rows, or an analysed table is read by position alone. $1 listener, $2 from which position on, $3 before which, $4 how many
+ * replay.partEnd — the position that ends a part of $4 deliveries of the listener: counted, because most positions may belong to
+ * other listeners; compared as rows, because an analysed table would otherwise be read by position alone.
+ * $1 listener, $2 from this position, $3 before this position, $4 deliveries
  */
 export const PART_END = `
   SELECT COALESCE((
@@ -47,35 +48,35 @@ export const PART_END = `
     WHERE (listener, position) >= ($1::integer, $2::bigint) AND (listener, position) < ($1, $3::bigint)
     ORDER BY listener, position OFFSET $4 LIMIT 1), $3) AS part_end`;
 
-/** What was owed, or settled, after the replay was asked for is not meant, however late its part is looked through. */
-const ASKED_AT = '(SELECT replay.created_at FROM replay WHERE replay.id = $1)';
+/** Deliveries created or settled after the replay was created are not included, however late their part is scanned. */
+const CREATED_AT = '(SELECT replay.created_at FROM replay WHERE replay.id = $1)';
 
 /**
- * replay.match — every settled delivery of the listener that the filter means, in a part of the span; what is still waiting
- * is sent anyway, what was discarded is not wanted. $1 replay, $2 listener, $3 since, $4 until, $5 types as patterns of LIKE,
- * $6 keys, $7 only failed, $8 from which position on, $9 before which
+ * replay.match — every settled delivery of the listener that matches the filter, in a part of the span; pending ones are sent
+ * anyway, discarded ones are not wanted. $1 replay, $2 listener, $3 since, $4 until, $5 types as patterns of LIKE,
+ * $6 keys, $7 only failed, $8 from this position, $9 before this position
  */
 export const MATCH_DELIVERIES = `
   INSERT INTO replay_delivery (replay, lane, key, position)
   SELECT $1, outbox.lane, outbox.key, outbox.position
   FROM outbox
   WHERE (outbox.listener, outbox.position) >= ($2::integer, $8::bigint) AND (outbox.listener, outbox.position) < ($2, $9::bigint)
-    AND outbox.settled_at <= ${ASKED_AT} AND outbox.status <> 'discarded'
-    AND outbox.created_at >= $3 AND outbox.created_at < COALESCE($4::timestamptz, ${ASKED_AT})
+    AND outbox.settled_at <= ${CREATED_AT} AND outbox.status <> 'discarded'
+    AND outbox.created_at >= $3 AND outbox.created_at < COALESCE($4::timestamptz, ${CREATED_AT})
     AND (NOT $7::boolean OR outbox.status = 'dead')
     AND ($5::text[] IS NULL AND $6::text[] IS NULL OR EXISTS (
       SELECT FROM inbox WHERE inbox.position = outbox.message
         AND ($5 IS NULL OR inbox.type LIKE ANY ($5)) AND ($6 IS NULL OR inbox.key = ANY ($6))))`;
 
-/** replay.selected — one more part is. $1 replay, $2 how many matched in it, $3 where the next part begins; null: there is none */
+/** replay.selected — one more part is selected. $1 replay, $2 matches in it, $3 start of the next part, null if there is none */
 export const PART_SELECTED = `
   UPDATE replay SET matched = matched + $2, select_from = $3::bigint,
          select_to = CASE WHEN $3 IS NOT NULL THEN select_to END, done_at = CASE WHEN $3 IS NOT NULL THEN done_at END
   WHERE id = $1 RETURNING matched`;
 
 /**
- * replay.unfinished — each listener's own: one that is down must not keep the others' from going on. That of a listener
- * that is paused, disabled or deleted waits with it once it is selected.
+ * replay.unfinished — of all listeners: one that is down must not block the replays of others. The replay of a listener that
+ * is paused, disabled or deleted waits with it once it is selected.
  */
 export const UNFINISHED = `
   SELECT replay.id FROM replay JOIN listener ON listener.number = replay.listener
@@ -83,7 +84,7 @@ export const UNFINISHED = `
      OR replay.done_at IS NULL AND listener.state = 'active' AND listener.deleted_at IS NULL
   ORDER BY replay.id`;
 
-/** replay.take — unless another replica works at it. $1 replay */
+/** replay.take — locks it, unless another replica works on it. $1 replay */
 export const TAKE_REPLAY = `
   SELECT id, listener, filter, select_from AS "selectFrom", select_to AS "selectTo" FROM replay
   WHERE id = $1 AND (done_at IS NULL OR select_from IS NOT NULL) FOR UPDATE SKIP LOCKED`;
@@ -93,14 +94,14 @@ export const IN_FLIGHT = `
   SELECT count(*)::int AS waiting FROM (
     SELECT FROM outbox WHERE replay = $1 AND settled_at IS NULL LIMIT $2) AS on_its_way`;
 
-/** replay.next — the first key with something to reopen, and where. $1 replay */
+/** replay.next — the first key with something to reopen, and its lane. $1 replay */
 export const NEXT_KEY = `
   SELECT 'outbox' AS stage, lane, key FROM replay_delivery
   WHERE replay = $1 AND reopened_at IS NULL ORDER BY replay, lane, key, position LIMIT 1`;
 
 /**
- * replay.reopen — the next deliveries of a lane wait again, key by key, each in order. That they were sent before is on
- * record. Answers with the keys; of the last one some may be left. $1 replay, $2 lane, $3 most deliveries
+ * replay.reopen — makes the next deliveries of a lane pending again, key by key, each in order. Their earlier success is
+ * recorded as an attempt. Returns the keys; the last one may be incomplete. $1 replay, $2 lane, $3 max deliveries
  */
 export const REOPEN = `
   WITH item AS MATERIALIZED (
@@ -128,7 +129,7 @@ export const REOPEN = `
   SELECT of_key.key, of_key.changed, EXISTS (
            SELECT FROM replay_delivery AS rest
            WHERE rest.replay = $1 AND rest.lane = $2 AND rest.key = of_key.key AND rest.position > of_key.last
-             AND rest.reopened_at IS NULL) AS "halfWay"
+             AND rest.reopened_at IS NULL) AS "partial"
   FROM (SELECT key, count(status)::int AS changed, max(position) AS last FROM item GROUP BY key) AS of_key`;
 
 export const MARK_DONE = `
@@ -136,8 +137,8 @@ export const MARK_DONE = `
     AND NOT EXISTS (SELECT FROM replay_delivery WHERE replay = $1 AND reopened_at IS NULL)`;
 
 /**
- * replay.progress — what was removed meanwhile, because its time was over, is done with. While it is being selected nothing is
- * reopened, and nothing has to be counted. $1 replay, $2 listener
+ * replay.progress — deliveries that retention removed meanwhile count as done. While it is being selected nothing is reopened,
+ * and nothing has to be counted. $1 replay, $2 listener
  */
 export const PROGRESS = `
   SELECT replay.id, replay.matched, replay.created_at, replay.created_by, replay.done_at, replay.filter,

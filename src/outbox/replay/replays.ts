@@ -7,13 +7,13 @@ import { LOG, type Log } from '../../telemetry/logger.ts';
 import { DeliveryMetrics } from '../health/delivery-metrics.ts';
 import { ReplayStore, type Step } from './replay-store.ts';
 
-/** Their lane is locked for so long. */
+/** Max deliveries per step; their lane is locked for as long as it takes. */
 const DELIVERIES_PER_STEP = 500;
-/** Of one replay; beyond, it waits until they are sent. All deliveries of a key go on together. */
+/** Max deliveries in flight of one replay; then it waits until they are sent. A key that was started is completed. */
 const MAX_IN_FLIGHT = 500;
 /**
- * Looked through with one transaction for what a filter means, if all of it matches in a third of a second on a busy machine;
- * the next part waits as long as this one took, so that half of that time is left to others.
+ * Deliveries that one transaction scans for those that match the filter: a third of a second on a busy machine if all of
+ * them match. The next part waits as long as this one took, so that half of the time is left to other work.
  */
 const DELIVERIES_PER_PART = 10_000;
 const POLL_MS = 500;
@@ -24,11 +24,11 @@ const LIMITS = {
   inFlight: MAX_IN_FLIGHT,
 };
 
-/** Sends old deliveries again, a few at a time, so that live traffic is not drowned. */
+/** Sends old deliveries again, a few at a time, so that live traffic is not slowed down. */
 @Injectable()
 export class Replays {
   private readonly loop: Loop;
-  private readonly setbacks = new Backoffs();
+  private readonly backoffs = new Backoffs();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
@@ -40,18 +40,18 @@ export class Replays {
     this.loop = loops.run('upkeep', 'replay', POLL_MS, () => this.pass());
   }
 
-  /** A replay was asked for. */
+  /** After a replay was created. */
   wake(): void {
     this.loop.wake();
   }
 
-  /** A step of each: one whose listener is down has enough on its way, and the others go on. */
+  /** One step of each replay: one whose listener is down reaches its limit in flight, and the others go on. */
   private async pass(): Promise<Next> {
     const lanes = new Set<number>();
     let full = false;
     let selectingMs = 0;
     for (const replay of await this.store.unfinished()) {
-      if (this.setbacks.isBackingOff(replay)) continue;
+      if (this.backoffs.isBackingOff(replay)) continue;
       const startedAtMs = performance.now();
       const step = await this.step(replay);
       if (step?.kind === 'selected') selectingMs += performance.now() - startedAtMs;
@@ -69,15 +69,15 @@ export class Replays {
     return full ? 'soon' : 'idle';
   }
 
-  /** One that fails is tried again later, and the others go on. */
+  /** A replay that fails is retried later, and the others go on. */
   private step(replay: number): Promise<Step | undefined> {
-    return this.setbacks.attempt(
+    return this.backoffs.attempt(
       replay,
       () => this.store.step(replay, LIMITS),
       (error, retryInMs) =>
         this.log.error(
           { event: 'listener.replay-failed', replay, retryInMs, error },
-          'a step of a replay failed; it is tried again',
+          'a step of a replay failed; it is retried',
         ),
     );
   }

@@ -1,50 +1,60 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { maxCallMs } from '../../config/max-call.ts';
-import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Listener } from '../../listeners/listener.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import type { Answer } from '../../webhooks/answer.ts';
 import { webhookRequest } from '../../webhooks/webhook-request.ts';
 import { WebhookSender } from '../../webhooks/webhook-sender.ts';
+import { Admission } from '../admit/admission.ts';
 import { Draining } from '../admit/draining.ts';
 import type { ClaimedDelivery, MessageContent } from '../claim/claimed-delivery.ts';
+import type { HeldLane } from '../claim/held-lane.ts';
 import { DeliveryMetrics } from '../health/delivery-metrics.ts';
+import { ListenerPolicy } from '../health/listener-policy.ts';
+import type { Tried } from '../settle/delivery-result.ts';
+import { outcomeOf } from './outcome.ts';
 
-/** Carries one delivery to its listener. */
+/** Sends one admitted delivery and decides what its answer means for the delivery and for its listener. */
 @Injectable()
 export class DeliverySender {
-  private readonly maxMs: number;
-
   constructor(
-    @Inject(SETTINGS_TOKEN) settings: Settings,
     @Inject(LOG) private readonly log: Log,
-    private readonly sender: WebhookSender,
+    private readonly webhooks: WebhookSender,
+    private readonly admission: Admission,
+    private readonly policy: ListenerPolicy,
     private readonly draining: Draining,
     private readonly metrics: DeliveryMetrics,
-  ) {
-    this.maxMs = maxCallMs(settings.outboxLease);
+  ) {}
+
+  async send(
+    held: HeldLane,
+    delivery: ClaimedDelivery,
+    content: MessageContent,
+    listener: Listener,
+  ): Promise<Tried> {
+    const answer = await this.call(delivery, content, listener);
+    const atMs = performance.now();
+    const outcome = outcomeOf(answer, listener, { attempt: delivery.attempt, ageMs: delivery.age_ms });
+    this.admission.leave(held, outcome);
+    const recording = this.policy.record({ held, delivery, listener, answer, outcome });
+    if (recording !== undefined) await recording;
+    return { kind: 'tried', held, delivery, listener, answer, outcome, atMs };
   }
 
-  /** Never longer than the lease of its lane covers, even if a replica with a longer lease took the definition. */
-  callMs(listener: Listener): number {
-    return Math.min(listener.timeoutMs, this.maxMs);
-  }
-
-  /** Never throws: what goes wrong here is a fault of ours, and no reason to stop with the others. */
-  send(delivery: ClaimedDelivery, content: MessageContent, listener: Listener): Promise<Answer> {
+  /** Never throws: an error here is a local one, and must not stop the other deliveries. */
+  private call(delivery: ClaimedDelivery, content: MessageContent, listener: Listener): Promise<Answer> {
     try {
-      const answer = this.sender.send(requestOf(delivery, content, listener), {
-        timeoutMs: this.callMs(listener),
+      const answer = this.webhooks.send(requestOf(delivery, content, listener), {
+        timeoutMs: this.admission.callMs(listener),
         signal: this.draining.ending,
       });
       return this.metrics.calling(answer);
     } catch (error) {
       this.log.error(
         { event: 'outbox.not-sent', listener: listener.name, delivery: delivery.id, error },
-        'a delivery could not even be sent',
+        'the request of a delivery could not be built',
       );
-      const detail = 'it could not be made into a request';
-      return Promise.resolve({ kind: 'failed', fault: 'ours', detail, durationMs: 0 });
+      const detail = 'the request could not be built';
+      return Promise.resolve({ kind: 'failed', fault: 'local', detail, durationMs: 0 });
     }
   }
 }

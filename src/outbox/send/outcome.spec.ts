@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Answer, Fault } from '../../webhooks/answer.ts';
 import { parseRetryAfter } from '../../webhooks/retry-after.ts';
-import { type Outcome, outcomeOf, PATIENCE_MS } from './outcome.ts';
+import { MAX_PAUSED_MS, type Outcome, outcomeOf } from './outcome.ts';
 
 const HOUR = 3_600_000;
 const LISTENER = { retryScheduleMs: [5_000, 300_000], terminalStatuses: [400, 403] };
@@ -15,7 +15,7 @@ describe('an answer', () => {
   });
 
   it.each([300, 301, 302, 303, 304, 307, 308, 401, 404, 408, 418, 429, 500, 501, 502, 503, 504, 599])(
-    'of %i is a failed attempt: tried again by the schedule, then dead (E5)',
+    'of %i is a failed attempt: retried by the schedule, then dead (E5)',
     (status) => {
       const throttled = [429, 502, 504].includes(status);
       const reason = `answered ${status}`;
@@ -80,11 +80,11 @@ describe('an answer', () => {
     },
   );
 
-  it('that asks for no time at all still gets a second', () => {
+  it('that asks for a pause of 0 still gets a second', () => {
     expect(outcomeOf(answered(503, 0), LISTENER, FIRST)).toMatchObject({ kind: 'pause', afterMs: 1_000 });
   });
 
-  it.each([200, 301, 404, 500, 502])('of %i is what it is, whatever its Retry-After', (status) => {
+  it.each([200, 301, 404, 500, 502])('of %i means the same, whatever its Retry-After', (status) => {
     const tries = { attempt: 1, ageMs: 0 };
     expect(outcomeOf(answered(status, 90_000), LISTENER, tries, never)).toEqual(
       outcomeOf(answered(status), LISTENER, tries, never),
@@ -94,7 +94,7 @@ describe('an answer', () => {
 
 describe('a fault', () => {
   it.each<Fault>(['timeout', 'dns', 'refused', 'reset', 'tls', 'egress', 'protocol'])(
-    'of the kind %s is a failed attempt: by the schedule, then dead',
+    'of the kind %s is a failed attempt: retried by the schedule, then dead',
     (fault) => {
       const kinds = [1, 2, 3].map((attempt) =>
         outcomeOf(failed(fault), LISTENER, { attempt, ageMs: 0 }, never),
@@ -107,20 +107,20 @@ describe('a fault', () => {
     },
   );
 
-  it('of ours is never charged, however old the delivery, and tried again soon', () => {
-    const ours = (ageMs: number, attempt = 1) =>
-      outcomeOf(failed('ours'), { ...LISTENER, retryScheduleMs: [] }, { attempt, ageMs }, never);
-    const free = { kind: 'retry', charged: false, throttled: false, reason: 'ours: why' };
-    expect(ours(0)).toEqual({ ...free, afterMs: 1_000 });
-    expect(ours(60_000, 9)).toEqual({ ...free, afterMs: 6_000 });
-    expect(ours(PATIENCE_MS - 1)).toEqual({ ...free, afterMs: 300_000 });
-    expect(ours(2 * PATIENCE_MS, 9)).toEqual({ ...free, afterMs: 600_000 });
+  it('of this replica is never charged, however old the delivery, and retried soon', () => {
+    const local = (ageMs: number, attempt = 1) =>
+      outcomeOf(failed('local'), { ...LISTENER, retryScheduleMs: [] }, { attempt, ageMs }, never);
+    const free = { kind: 'retry', charged: false, throttled: false, reason: 'local: why' };
+    expect(local(0)).toEqual({ ...free, afterMs: 1_000 });
+    expect(local(60_000, 9)).toEqual({ ...free, afterMs: 6_000 });
+    expect(local(MAX_PAUSED_MS - 1)).toEqual({ ...free, afterMs: 300_000 });
+    expect(local(2 * MAX_PAUSED_MS, 9)).toEqual({ ...free, afterMs: 600_000 });
   });
 
-  it('of ours that never ends costs about four thousand attempts in 90 days, not a hundred thousand', () => {
+  it('of this replica that never ends costs about four thousand attempts in 90 days, not a hundred thousand', () => {
     let [ageMs, attempts] = [0, 0];
     while (ageMs < 90 * 24 * HOUR) {
-      const outcome = outcomeOf(failed('ours'), LISTENER, { attempt: 1, ageMs }, never);
+      const outcome = outcomeOf(failed('local'), LISTENER, { attempt: 1, ageMs }, never);
       ageMs += (outcome as Extract<Outcome, { kind: 'retry' }>).afterMs;
       attempts += 1;
     }
@@ -176,13 +176,13 @@ describe('Retry-After', () => {
   });
 
   it.each(['', 'soon', 'retry 5', '5 minutes', '1e3', '0x10', 'NaN', 'Infinity', '2025-11-16', '5s', '1,2'])(
-    '%j is not one',
+    '%j is ignored',
     (text) => {
       expect(parseRetryAfter(text, undefined, NOW)).toBeUndefined();
     },
   );
 
-  it('is a date of the receiver, read against its own clock', () => {
+  it('may be a date, by the clock of the receiver', () => {
     const [late, date] = ['Sun, 16 Nov 2025 09:01:00 GMT', 'Sun, 16 Nov 2025 09:00:00 GMT'];
     expect(parseRetryAfter(late, date, NOW)).toBe(60_000);
     expect(parseRetryAfter(late, 'yesterday', NOW)).toBe(6 * HOUR + 60_000);

@@ -1,7 +1,7 @@
 import type { Listener } from '../../listeners/listener.ts';
 import type { Answer } from '../../webhooks/answer.ts';
 
-/** What an answer means for the delivery, and for its listener. */
+/** What an answer means for the delivery and for its listener. */
 export type Outcome =
   | { readonly kind: 'delivered' }
   /** An attempt that is not charged does not count towards the schedule. */
@@ -9,11 +9,11 @@ export type Outcome =
       readonly kind: 'retry';
       readonly afterMs: number;
       readonly charged: boolean;
-      /** The receiver has too much to do: send it less for a while. */
+      /** The receiver is overloaded: fewer calls are made at a time. */
       readonly throttled: boolean;
       readonly reason: string;
     }
-  /** The whole listener waits; never charged. */
+  /** The whole listener waits; the attempt is never charged. */
   | {
       readonly kind: 'pause';
       readonly afterMs: number;
@@ -28,9 +28,9 @@ export type Outcome =
     };
 
 export interface Tries {
-  /** This one included, counted from 1; what was not charged is not counted. */
+  /** Counted from 1, including this one; attempts that were not charged are not counted. */
   readonly attempt: number;
-  /** Since the delivery was owed; a revival or a replay makes it owed anew. */
+  /** Since the fan-out, or since the delivery was revived or replayed. */
   readonly ageMs: number;
 }
 
@@ -42,9 +42,9 @@ const GONE = 410;
 const ASKS_TO_WAIT: readonly number[] = [429, 503];
 const OVERLOADED: readonly number[] = [429, 502, 504];
 
-/** Whoever asks for more time: after this long it counts like any failure. */
-export const PATIENCE_MS = 75 * 3_600_000;
-/** `Retry-After: 0` must not become a loop without a pause. */
+/** How long a listener may ask for pauses; after that, asking for one counts like any failure. */
+export const MAX_PAUSED_MS = 75 * 3_600_000;
+/** `Retry-After: 0` must not become a busy loop. */
 const MIN_PAUSE_MS = 1_000;
 const JITTER = 0.2;
 
@@ -54,7 +54,7 @@ export function outcomeOf(
   tries: Tries,
   random: () => number = Math.random,
 ): Outcome {
-  if (answer.kind === 'failed') return outcomeOfFault(answer, listener, tries, random);
+  if (answer.kind === 'failed') return outcomeOfFailure(answer, listener, tries, random);
   const { status } = answer;
   if (status >= 200 && status < 300) return { kind: 'delivered' };
   const reason = `answered ${status}`;
@@ -62,17 +62,17 @@ export function outcomeOf(
   if (status === GONE) return { kind: 'dead', throttled, reason, disable: true };
   if (listener.terminalStatuses.includes(status)) return { kind: 'dead', throttled, reason };
   const pauseMs = askedToWait(answer);
-  if (pauseMs !== undefined && tries.ageMs < PATIENCE_MS) {
+  if (pauseMs !== undefined && tries.ageMs < MAX_PAUSED_MS) {
     return { kind: 'pause', afterMs: Math.max(pauseMs, MIN_PAUSE_MS), throttled, reason };
   }
-  return nextTry(listener, tries, random, { throttled, reason, atLeastMs: pauseMs ?? 0 });
+  return nextAttempt(listener, tries, random, { throttled, reason, atLeastMs: pauseMs ?? 0 });
 }
 
-function outcomeOfFault(answer: Failed, listener: Terms, tries: Tries, random: () => number): Outcome {
+function outcomeOfFailure(answer: Failed, listener: Terms, tries: Tries, random: () => number): Outcome {
   const reason = `${answer.fault}: ${answer.detail}`;
-  if (answer.fault !== 'ours')
-    return nextTry(listener, tries, random, { throttled: false, reason, atLeastMs: 0 });
-  const afterMs = jittered(soon(tries.ageMs), random);
+  if (answer.fault !== 'local')
+    return nextAttempt(listener, tries, random, { throttled: false, reason, atLeastMs: 0 });
+  const afterMs = jittered(localRetryMs(tries.ageMs), random);
   return { kind: 'retry', afterMs, charged: false, throttled: false, reason };
 }
 
@@ -80,7 +80,7 @@ function askedToWait({ status, retryAfterMs }: Answered): number | undefined {
   return ASKS_TO_WAIT.includes(status) ? retryAfterMs : undefined;
 }
 
-function nextTry(
+function nextAttempt(
   { retryScheduleMs }: Terms,
   { attempt }: Tries,
   random: () => number,
@@ -92,12 +92,15 @@ function nextTry(
   return { kind: 'retry', afterMs, charged: true, throttled, reason };
 }
 
-/** A tenth of the age, 1 s to 5 min: quick after a hiccup; then a 900th: three thousand more tries in 90 days without DNS. */
-function soon(ageMs: number): number {
+/**
+ * A tenth of the age, between 1 s and 5 min: quick after a short outage. Later a 900th of the age: three thousand more
+ * attempts in 90 days without DNS.
+ */
+function localRetryMs(ageMs: number): number {
   return Math.max(1_000, Math.min(ageMs / 10, 300_000), ageMs / 900);
 }
 
-/** Never earlier than asked, up to 20 % later: those that failed together do not come back together. */
+/** Never earlier than asked, up to 20 % later: deliveries that failed together are not retried together. */
 function jittered(ms: number, random: () => number): number {
   return Math.round(ms * (1 + JITTER * random()));
 }

@@ -4,7 +4,7 @@ import type { ClaimedDelivery } from '../claim/claimed-delivery.ts';
 import type { HeldLane } from '../claim/held-lane.ts';
 import type { Outcome } from '../send/outcome.ts';
 
-/** A delivery was sent, and this came of it. */
+/** A delivery was sent, with this answer and outcome. */
 export interface Tried {
   readonly kind: 'tried';
   readonly held: HeldLane;
@@ -12,14 +12,14 @@ export interface Tried {
   readonly listener: Listener;
   readonly answer: Answer;
   readonly outcome: Outcome;
-  /** When the answer was there, by our own clock. */
+  /** When the answer arrived, by this replica's clock. */
   readonly atMs: number;
 }
 
-/** What became of a claimed delivery, to be written down. */
+/** The result of a claimed delivery, to be written. */
 export type Result =
   | Tried
-  /** Cannot be sent, now or ever. */
+  /** Cannot be sent, now or later. */
   | {
       readonly kind: 'unsendable';
       readonly held: HeldLane;
@@ -27,7 +27,26 @@ export type Result =
       readonly listener: Listener;
       readonly reason: string;
     }
-  /** Not sent: an earlier one of its key waits. */
+  /** Not sent: an earlier delivery of its key waits. */
   | { readonly kind: 'behind'; readonly held: HeldLane; readonly delivery: ClaimedDelivery }
   /** Not sent: the run had to stop. */
   | { readonly kind: 'untouched'; readonly held: HeldLane; readonly delivery: ClaimedDelivery };
+
+/** The end of a run: all earlier results of its lane are written, and the lane is released if `release` is set. */
+export interface RunEnd {
+  readonly kind: 'end';
+  readonly held: HeldLane;
+  readonly release: boolean;
+  resolve(): void;
+}
+
+/** What is written in groups. */
+export type Item = Result | RunEnd;
+
+export function resultsOf(items: readonly Item[]): Result[] {
+  return items.filter((item) => item.kind !== 'end');
+}
+
+export function wasSent(item: Item): item is Tried {
+  return item.kind === 'tried';
+}

@@ -1,19 +1,19 @@
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
-import { FlushDelay, MAX_MS, MIN_MS, type Urgency } from './flush-delay.ts';
+import { FlushDelay, MAX_MS, MIN_MS, type Pending } from './flush-delay.ts';
 
 beforeEach(() => void jest.useFakeTimers());
 afterEach(() => void jest.useRealTimers());
 
-/** Milliseconds until it is over. */
-async function waited(gathering: FlushDelay, came: Urgency, hurriedAtMs?: number): Promise<number> {
+/** Milliseconds until the delay is over. */
+async function waited(delay: FlushDelay, pending: Pending, flushAtMs?: number): Promise<number> {
   let over = false;
-  void gathering
-    .wait(() => came)
+  void delay
+    .wait(() => pending)
     .then(() => {
       over = true;
     });
   for (let ms = 0; ; ms++) {
-    if (ms === hurriedAtMs) gathering.hurry();
+    if (ms === flushAtMs) delay.flushNow();
     await jest.advanceTimersByTimeAsync(0);
     if (over) return ms;
     await jest.advanceTimersByTimeAsync(1);
@@ -21,17 +21,17 @@ async function waited(gathering: FlushDelay, came: Urgency, hurriedAtMs?: number
 }
 
 it.each([
-  ['its most for what is in no hurry', 'something', MAX_MS],
-  ['its least where nothing came', 'nothing', MIN_MS],
-  ['its least for what is urgent', 'urgent', MIN_MS],
-] as const)('waits %s', async (_, came, ms) => {
-  expect(await waited(new FlushDelay(), came)).toBe(ms);
+  ['the max for results that can wait', 'results', MAX_MS],
+  ['the min when nothing is pending', 'nothing', MIN_MS],
+  ['the min when something urgent is pending', 'urgent', MIN_MS],
+] as const)('waits %s', async (_, pending, ms) => {
+  expect(await waited(new FlushDelay(), pending)).toBe(ms);
 });
 
-it('goes on when something urgent comes, each time anew', async () => {
-  const gathering = new FlushDelay();
-  expect(await waited(gathering, 'something', MIN_MS + 3)).toBe(MIN_MS + 3);
-  gathering.hurry();
-  expect(await waited(gathering, 'something')).toBe(MAX_MS);
-  expect(await waited(gathering, 'something', MIN_MS + 5)).toBe(MIN_MS + 5);
+it('ends when something urgent is added, each time it waits', async () => {
+  const delay = new FlushDelay();
+  expect(await waited(delay, 'results', MIN_MS + 3)).toBe(MIN_MS + 3);
+  delay.flushNow();
+  expect(await waited(delay, 'results')).toBe(MAX_MS);
+  expect(await waited(delay, 'results', MIN_MS + 5)).toBe(MIN_MS + 5);
 });

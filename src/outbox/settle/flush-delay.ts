@@ -1,31 +1,31 @@
 /**
- * Under load the results of some time go together, of less if a lane waits for them. Measured with a receiver that takes
- * 1 ms, PostgreSQL's time per delivery: 62 µs when those of 4 ms go together, 42 when those of 20 do.
+ * Under load, the results of up to MAX_MS are written together, or of MIN_MS if a lane waits for them. Measured with a
+ * receiver that takes 1 ms, PostgreSQL's time per delivery: 62 µs when results of 4 ms are grouped, 42 with those of 20.
  */
 export const MIN_MS = 4;
 export const MAX_MS = 20;
 
-/** What came meanwhile: nothing, something that is in no hurry, or something that is. */
-export type Urgency = 'nothing' | 'something' | 'urgent';
+/** What was added meanwhile: nothing, results that can wait, or something that a lane waits for. */
+export type Pending = 'nothing' | 'results' | 'urgent';
 
-/** How long what comes one by one is waited for before it is taken together. */
+/** The delay between two groups, in which results gather. */
 export class FlushDelay {
-  private goOn: () => void = () => undefined;
+  private endDelay: () => void = () => undefined;
 
-  /** Resolves after the least, unless something came that can wait: then with the first hurry, after the most at last. */
-  async wait(gathered: () => Urgency): Promise<void> {
+  /** Resolves after MIN_MS; if only results are pending by then, with the next `flushNow`, at the latest after MAX_MS. */
+  async wait(pending: () => Pending): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, MIN_MS));
-    if (gathered() !== 'something') return;
+    if (pending() !== 'results') return;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, MAX_MS - MIN_MS);
-      this.goOn = () => {
+      this.endDelay = () => {
         clearTimeout(timer);
         resolve();
       };
     });
   }
 
-  hurry(): void {
-    this.goOn();
+  flushNow(): void {
+    this.endDelay();
   }
 }

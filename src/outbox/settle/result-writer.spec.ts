@@ -16,7 +16,7 @@ const LOSSES = ['leases_lost_total{stage="outbox"}', 'fenced_writes_total{stage=
 
 let database: TestDatabase;
 let wire: TcpProxy;
-/** Without the role: nobody but the test has lanes. */
+/** Without the outbox role: only the test holds lanes. */
 let replica: TestApp;
 
 beforeAll(async () => {
@@ -60,15 +60,15 @@ async function claimed({ lane }: HeldLane): Promise<ClaimedDelivery> {
   return { ...row, position: Number(row!.position), age_ms: 0 } as unknown as ClaimedDelivery;
 }
 
-/** Sent once on a lane of its own, with that outcome, and the lane released. */
+/** Settles one delivery that was sent with that outcome, and releases its lane. */
 async function settle(
   lane: HeldLane,
   outcome: Outcome,
   { release = true, delivery }: { release?: boolean; delivery?: ClaimedDelivery } = {},
 ): Promise<void> {
-  const settling = replica.app.nest.get(ResultWriter);
+  const writer = replica.app.nest.get(ResultWriter);
   const status = outcome.kind === 'delivered' ? 200 : 500;
-  settling.add({
+  writer.add({
     kind: 'tried',
     held: lane,
     delivery: delivery ?? (await claimed(lane)),
@@ -77,7 +77,7 @@ async function settle(
     outcome,
     atMs: performance.now(),
   });
-  await settling.end(lane, release);
+  await writer.end(lane, release);
   replica.app.nest.get(HeldLanes).drop(lane);
 }
 
@@ -89,17 +89,17 @@ const retry: Outcome = {
   throttled: false,
   reason: 'answered 500',
 };
-const story = () => database.query('SELECT attempt, status, error FROM attempt');
+const attemptsRecorded = () => database.query('SELECT attempt, status, error FROM attempt');
 const failures = () => replica.lines.filter((line) => line.includes('outbox.settle-failed')).length;
 
-describe('what was sent, when the answer to COMMIT is lost', () => {
+describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
   describe.each([
     ['delivered', delivered, 'finished', []],
-    ['tried in vain', retry, 'held', [{ attempt: 1, status: 500, error: 'answered 500' }]],
+    ['failed', retry, 'held', [{ attempt: 1, status: 500, error: 'answered 500' }]],
   ])('%s', (_, outcome, status, attempts) => {
     it.each([
-      ['is not recorded twice when it was committed, nor as sent on a lost lane', 'after'],
-      ['is written again when it was not', 'before'],
+      ['is not recorded twice when it was committed, nor recorded as sent on a lost lane', 'after'],
+      ['is written again when it was not committed', 'before'],
     ] as const)('%s', async (_title, cut) => {
       const lane = await held(256);
       const before = failures();
@@ -111,19 +111,19 @@ describe('what was sent, when the answer to COMMIT is lost', () => {
       expect(failures() - before).toBe(1);
       expect(growth).toEqual([0, 0, 1]);
       expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([{ status, attempt: 1 }]);
-      expect(await story()).toEqual(attempts);
+      expect(await attemptsRecorded()).toEqual(attempts);
     });
   });
 
-  it('is told as sent on a lost lane when another has the lane', async () => {
+  it('is recorded as sent on a lost lane when another replica holds the lane', async () => {
     const lane = await held(256);
     await database.query('UPDATE lane SET token = gen_random_uuid() WHERE lane = 256');
     expect(await metricIncreases(replica, LOSSES, () => settle(lane, delivered))).toEqual([1, 1]);
     const error = 'answered 200; its replica had lost the lane by then';
-    expect(await story()).toEqual([{ attempt: 1, status: 200, error }]);
+    expect(await attemptsRecorded()).toEqual([{ attempt: 1, status: 200, error }]);
   });
 
-  it('is told so, too, when nothing was written and another has had the lane meanwhile', async () => {
+  it('is recorded so, too, when nothing was written and the lane was taken over meanwhile', async () => {
     const lane = await held(256);
     await database.query(`
       CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$;
@@ -137,14 +137,14 @@ describe('what was sent, when the answer to COMMIT is lost', () => {
       await database.query('DROP FUNCTION refuse CASCADE');
     }
     await settling;
-    expect(await story()).toHaveLength(1);
+    expect(await attemptsRecorded()).toHaveLength(1);
   });
 
   it.each([
     ['delivered', delivered, []],
-    ['tried in vain', retry, [{ attempt: 1, status: 500, error: 'answered 500' }]],
+    ['failed', retry, [{ attempt: 1, status: 500, error: 'answered 500' }]],
   ])(
-    'is not told as sent on a lost lane when it was committed and another has the lane: %s',
+    'is not recorded as sent on a lost lane when it was committed and another replica holds the lane: %s',
     async (_, outcome, attempts) => {
       const lane = await held(256);
       await database.query(`
@@ -157,14 +157,14 @@ describe('what was sent, when the answer to COMMIT is lost', () => {
           return settle(lane, outcome);
         });
         expect(growth).toEqual([0, 0, 1]);
-        expect(await story()).toEqual(attempts);
+        expect(await attemptsRecorded()).toEqual(attempts);
       } finally {
         await database.query('DROP FUNCTION pass_on CASCADE');
       }
     },
   );
 
-  it('is told as sent on a lost lane when it was not committed and another has delivered it meanwhile', async () => {
+  it('is recorded as sent on a lost lane when it was not committed and another replica delivered it meanwhile', async () => {
     const lane = await held(256);
     const delivery = await claimed(lane);
     const before = failures();
@@ -175,12 +175,12 @@ describe('what was sent, when the answer to COMMIT is lost', () => {
       UPDATE outbox SET status = 'finished', settled_at = now(), answered = 200, duration_ms = 7`);
     await settling;
     const error = 'answered 200; its replica had lost the lane by then';
-    expect(await story()).toEqual([{ attempt: 1, status: 200, error }]);
+    expect(await attemptsRecorded()).toEqual([{ attempt: 1, status: 200, error }]);
   });
 });
 
-describe('what was sent, when the database has lost the claim but not the lease', () => {
-  it('is recorded: it is sent again', async () => {
+describe('a delivery that was sent, when the database has lost the claim but not the lease', () => {
+  it('is recorded as such: it is sent again', async () => {
     const lane = await held(256);
     const delivery = await claimed(lane);
     await database.query(`UPDATE outbox SET status = 'pending', attempt = 0`);
@@ -189,24 +189,24 @@ describe('what was sent, when the database has lost the claim but not the lease'
       { status: 'pending', attempt: 0 },
     ]);
     const error = 'answered 200; its claim was gone by then';
-    expect(await story()).toEqual([{ attempt: 1, status: 200, error }]);
+    expect(await attemptsRecorded()).toEqual([{ attempt: 1, status: 200, error }]);
   });
 
-  it('is not recorded so when it was only written twice', async () => {
+  it('is not recorded as such when it was only written twice', async () => {
     const lane = await held(256);
     wire.cutAtCommit('after');
     await settle(lane, delivered, { release: false });
-    expect(await story()).toEqual([]);
+    expect(await attemptsRecorded()).toEqual([]);
     expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([
       { status: 'finished', attempt: 1 },
     ]);
   });
 
-  it('is not recorded of a delivery that was removed meanwhile', async () => {
+  it('is not recorded when it was removed meanwhile', async () => {
     const lane = await held(256);
     const delivery = await claimed(lane);
     await database.query('DELETE FROM outbox');
     await settle(lane, delivered, { delivery });
-    expect(await story()).toEqual([]);
+    expect(await attemptsRecorded()).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ import { settlementOf } from './settlement.ts';
 const DELIVERY = { key: 'k', lane: 256, age_ms: 0 } as ClaimedDelivery;
 const FAILED = { charged: true, throttled: false, reason: 'no' };
 
-/** How long its key waits, 100 ms after the answer. */
+/** The hold on its key, settled 100 ms after the answer. */
 function holdAfter(outcome: Outcome, listener: Partial<Listener> = {}, age_ms = 0) {
   const tried = {
     kind: 'tried',
@@ -47,11 +47,11 @@ describe('a key', () => {
     });
   });
 
-  it('waits only a moment for a pause, which its listener waits for as a whole', () => {
+  it('is held only briefly for a pause, which its whole listener waits for', () => {
     expect(holdAfter({ kind: 'pause', afterMs: 3_600_000, ...FAILED })).toMatchObject({ forMs: 2_000 });
   });
 
-  it('that is asked to wait again and again is tried less often, the older it is', () => {
+  it('that is asked to wait again and again is retried less often, the older it is', () => {
     const asked: Outcome = { kind: 'pause', afterMs: 1_000, ...FAILED };
     expect(holdAfter(asked, {}, 60_000)).toMatchObject({ forMs: 1_000 });
     let [ageMs, attempts] = [0, 0];
@@ -59,7 +59,7 @@ describe('a key', () => {
     expect(attempts).toBeLessThan(6_500);
   });
 
-  it('waits behind its dead letter where that is wanted, whatever its rate', () => {
+  it('waits behind its dead letter if the listener wants that, whatever its rate', () => {
     const dead: Outcome = { kind: 'dead', ...FAILED };
     expect(holdAfter(dead)).toBeUndefined();
     expect(holdAfter(dead, { onDead: 'hold', ...perKey(1) })).toMatchObject({

@@ -1,20 +1,20 @@
 import type { HoldRequest } from '../../lanes/hold-request.ts';
 import type { Listener } from '../../listeners/listener.ts';
 import type { ClaimedDelivery } from '../claim/claimed-delivery.ts';
-import type { Try } from '../outbox-store.ts';
+import type { FailedAttempt } from '../outbox-store.ts';
 import type { Result, Tried } from './delivery-result.ts';
 
 /**
- * Where a listener asked for a pause its gate does the waiting: it goes with another URL or a resume, a hold would stay. The
- * key waits no longer than it may take until every replica has seen the gate.
+ * When a listener asked for a pause, its gate makes it wait: the gate is removed by a new URL or a resume, a hold would stay.
+ * The key is held only as long as it may take until every replica has read the gate.
  */
-const MAX_PAUSE_MS = 2_000;
-/** Of the age: a key that is asked to wait again and again, while others are not, is tried a few thousand times in 75 hours. */
+const MAX_PAUSE_HOLD_MS = 2_000;
+/** Share of the age: a key that is asked to wait again and again, while others are not, is tried a few thousand times in 75 hours. */
 const PAUSE_SHARE = 1 / 900;
 
-/** How results are written. */
+/** The changes that a group of results makes. */
 export interface Settlement {
-  readonly record: Try[];
+  readonly record: FailedAttempt[];
   readonly delivered: { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[];
   readonly bury: { delivery: ClaimedDelivery; error: string }[];
   readonly putBack: { delivery: ClaimedDelivery; error?: string; charged: boolean }[];
@@ -22,7 +22,7 @@ export interface Settlement {
   readonly holds: HoldRequest[];
 }
 
-/** Pure: what is to be written of each result. */
+/** Pure: decides what is written for each result. */
 export function settlementOf(results: readonly Result[], nowMs: number = performance.now()): Settlement {
   const written: Settlement = { record: [], delivered: [], bury: [], putBack: [], untouched: [], holds: [] };
   const holds = new Map<string, HoldRequest>();
@@ -34,7 +34,7 @@ export function settlementOf(results: readonly Result[], nowMs: number = perform
       if (result.kind === 'tried') addTried(result, written);
       else addUnsendable(delivery, result.reason, written);
       const hold = holdAfter(result, nowMs);
-      // Of two results of one key in a group the later one says how it stands.
+      // Of two results of one key in a group, the later one counts.
       if (hold)
         holds.set(`${delivery.lane}/${delivery.key}`, { key: delivery.key, lane: delivery.lane, ...hold });
     }
@@ -62,7 +62,7 @@ function addUnsendable(delivery: ClaimedDelivery, error: string, written: Settle
   written.bury.push({ delivery, error });
 }
 
-/** A key waits for its retry and for its own rate, whichever is longer, or behind its dead letter where that is wanted. */
+/** A key waits for its retry and for its own rate, whichever is longer, or behind its dead letter if the listener wants that. */
 function holdAfter(
   result: Exclude<Result, { kind: 'behind' | 'untouched' }>,
   nowMs: number,
@@ -74,7 +74,10 @@ function holdAfter(
   if (outcome.kind === 'retry') return { forMs: Math.max(outcome.afterMs, rateMs ?? 0), reason: 'retry' };
   if (outcome.kind === 'pause') {
     const ownMs = Math.round(result.delivery.age_ms * PAUSE_SHARE);
-    return { forMs: Math.max(Math.min(outcome.afterMs, MAX_PAUSE_MS), ownMs, rateMs ?? 0), reason: 'rate' };
+    return {
+      forMs: Math.max(Math.min(outcome.afterMs, MAX_PAUSE_HOLD_MS), ownMs, rateMs ?? 0),
+      reason: 'rate',
+    };
   }
   const behindDead = outcome.kind === 'dead' ? deadLetterHold(listener) : undefined;
   return behindDead ?? (rateMs === undefined ? undefined : { forMs: rateMs, reason: 'rate' });
@@ -84,7 +87,7 @@ function deadLetterHold({ onDead }: Listener): Pick<HoldRequest, 'forMs' | 'reas
   return onDead === 'hold' ? { forMs: undefined, reason: 'dead-letter' } : undefined;
 }
 
-/** Counted from the answer, not from when it is written down: the request had arrived by then, whatever the way took. */
+/** Counted from the answer, not from when it is written: the request had arrived by then, however long it took. */
 function rateLeftMs({ rateLimit }: Listener, atMs: number, nowMs: number): number | undefined {
   if (!rateLimit?.perKey) return undefined;
   const everyMs = 1000 / rateLimit.perKey.perSecond;

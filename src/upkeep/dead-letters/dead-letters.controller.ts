@@ -17,7 +17,7 @@ import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { invalidFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
-import { MAX_ATTEMPTS } from '../../outbox/settle/attempts.ts';
+import { MAX_ATTEMPTS } from '../../outbox/fan-out/delivery-view.ts';
 import { checkedFilter, DeadLetterFilter, FILTER_NAMES, STAGES, type Stage } from './dead-letter-filter.ts';
 import { deadLetterJson, deadLetterView } from './dead-letter-view.ts';
 import { type DeadLetterCursor, DeadLettersStore, type FoundRow } from './dead-letters-store.ts';

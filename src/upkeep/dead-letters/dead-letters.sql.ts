@@ -1,5 +1,5 @@
 import { withinBytes } from '../../http/page-bytes.ts';
-import { ATTEMPTS_OF } from '../../outbox/settle/attempts.ts';
+import { ATTEMPTS_OF } from '../../outbox/fan-out/delivery-view.ts';
 import type { Stage } from './dead-letter-filter.ts';
 
 /** Counting what waits behind a dead letter ends here. */

@@ -1,0 +1,143 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Listener } from '../../listeners/listener.ts';
+import type { Answer } from '../../webhooks/answer.ts';
+import type { Admission } from '../admit/admission.ts';
+import type { ClaimedDelivery, MessageContent } from '../claim/claimed-delivery.ts';
+import { heldLane } from '../claim/held-lane.ts';
+import type { MessageContents } from '../fan-out/message-contents.ts';
+import type { Result } from '../settle/delivery-result.ts';
+import type { ResultWriter } from '../settle/result-writer.ts';
+import type { DeliverySender } from './delivery-sender.ts';
+import { LaneSender } from './lane-sender.ts';
+import type { Outcome } from './outcome.ts';
+
+const LISTENER = { onDead: 'skip', retryScheduleMs: [1, 1], rateLimit: undefined } as unknown as Listener;
+const ANSWER: Answer = { kind: 'answered', status: 200, excerpt: '', durationMs: 1 };
+const RETRY: Outcome = { kind: 'retry', afterMs: 1, charged: true, throttled: false, reason: 'no' };
+const HELD = heldLane({
+  lane: 256,
+  token: 't',
+  listener: 1,
+  maxRows: 32,
+  untilMs: 0,
+  probe: undefined,
+  safeUntilMs: 0,
+});
+
+/** `a1 a2 b1`: deliveries of keys a and b. */
+function deliveries(text: string, bytes = 10): ClaimedDelivery[] {
+  return text.split(' ').map((name, index) => ({
+    position: index,
+    lane: 256,
+    place: `(0,${index + 1})`,
+    id: name,
+    listener: 1,
+    message: index,
+    key: name[0]!,
+    sequence: Number(name[1]),
+    bytes,
+    attempt: 1,
+    age_ms: 0,
+  }));
+}
+
+interface Options {
+  readonly outcomes?: Record<string, Outcome>;
+  readonly admit?: Admission['admit'];
+  readonly contentsOf?: MessageContents['of'];
+}
+
+/** A sender with everything around it faked, and what it did. */
+function laneSender({ outcomes = {}, admit = () => LISTENER, contentsOf }: Options = {}) {
+  const log = { sent: [] as string[], loaded: [] as string[], results: [] as Result[], declined: 0 };
+  const contents: Pick<MessageContents, 'of'> = {
+    of: async (wanted) => {
+      log.loaded.push(wanted.map(({ id }) => id).join(' '));
+      return new Map(wanted.map(({ message }) => [message, {} as MessageContent]));
+    },
+    ...(contentsOf ? { of: contentsOf } : {}),
+  };
+  const admission: Pick<Admission, 'admit' | 'leave'> = {
+    admit,
+    leave: (_, outcome) => {
+      if (outcome === undefined) log.declined += 1;
+    },
+  };
+  const sender: Pick<DeliverySender, 'send'> = {
+    send: async (held, delivery, _content, listener) => {
+      log.sent.push(delivery.id);
+      const outcome = outcomes[delivery.id] ?? { kind: 'delivered' };
+      return { kind: 'tried', held, delivery, listener, answer: ANSWER, outcome, atMs: 0 };
+    },
+  };
+  const results: Pick<ResultWriter, 'add'> = { add: (result) => void log.results.push(result) };
+  const lane = new LaneSender(
+    contents as MessageContents,
+    admission as Admission,
+    sender as DeliverySender,
+    results as ResultWriter,
+  );
+  return { lane, log };
+}
+
+const kinds = (results: readonly Result[]) =>
+  results.map(({ kind, delivery }) => `${delivery.id} ${kind}`).join(', ');
+
+describe('the claimed deliveries of a lane', () => {
+  it('are sent one after the other, in order', async () => {
+    const { lane, log } = laneSender();
+    expect(await lane.sendAll(HELD, deliveries('a1 b1 a2 b2'))).toBe(true);
+    expect(log.sent).toEqual(['a1', 'b1', 'a2', 'b2']);
+  });
+
+  it('wait behind an earlier delivery of their key that waits, while other keys go on', async () => {
+    const { lane, log } = laneSender({ outcomes: { a1: RETRY } });
+    expect(await lane.sendAll(HELD, deliveries('a1 b1 a2 b2 a3'))).toBe(true);
+    expect(kinds(log.results)).toBe('a1 tried, b1 tried, a2 behind, b2 tried, a3 behind');
+  });
+
+  it('are all untouched from where the run has to stop, each with one result', async () => {
+    let left = 2;
+    const { lane, log } = laneSender({
+      admit: () => (left-- > 0 ? LISTENER : undefined),
+      outcomes: { a1: RETRY },
+    });
+    expect(await lane.sendAll(HELD, deliveries('a1 b1 b2 a2 c1'))).toBe(false);
+    expect(kinds(log.results)).toBe('a1 tried, b1 tried, b2 untouched, a2 behind, c1 untouched');
+  });
+
+  it('are loaded in parts of up to 64 KiB, or one that is larger', async () => {
+    const { lane, log } = laneSender({ outcomes: { a1: RETRY } });
+    await lane.sendAll(HELD, deliveries('a1 b1 c1 a2 d1', 30 * 1024));
+    expect(log.loaded).toEqual(['a1 b1', 'c1', 'd1']);
+    const large = laneSender();
+    await large.lane.sendAll(HELD, deliveries('a1 b1', 1024 * 1024));
+    expect(large.log.loaded).toEqual(['a1', 'b1']);
+  });
+
+  it('are all untouched when their contents cannot be read', async () => {
+    const { lane, log } = laneSender({
+      contentsOf: () => Promise.reject(new Error('the database is away')),
+    });
+    expect(await lane.sendAll(HELD, deliveries('a1 a2'))).toBe(false);
+    expect(kinds(log.results)).toBe('a1 untouched, a2 untouched');
+  });
+
+  it('become dead letters when the message was removed, or replicas died too often while sending', async () => {
+    const { lane, log } = laneSender({ contentsOf: async () => new Map([[1, {} as MessageContent]]) });
+    const [gone, deadly] = deliveries('a1 b1');
+    await lane.sendAll(HELD, [gone!, { ...deadly!, attempt: 4 }]);
+    expect(log.results).toEqual([
+      expect.objectContaining({
+        kind: 'unsendable',
+        reason: 'its message was removed before it could be sent',
+      }),
+      expect.objectContaining({
+        kind: 'unsendable',
+        reason: 'its replica died while sending it, 3 times in a row',
+      }),
+    ]);
+    expect(log.declined).toBe(2);
+    expect(log.sent).toEqual([]);
+  });
+});
