@@ -80,7 +80,9 @@ describe('a start that cannot be', () => {
 
   it('names what the schema lacks when it may not migrate', async () => {
     const line = await refusal({ DATABASE_URL: empty.url, MIGRATIONS: 'off' });
-    expect(line).toMatch(/^sluice: these migrations have not run: ApiKeys\d+, .*; run "npm run migrate" first\n$/);
+    expect(line).toMatch(
+      /^sluice: these migrations have not run: ApiKeys\d+, .*; run "npm run migrate" first\n$/,
+    );
   });
 
   it('names the migration that failed, says that it was undone, and starts once the cause is gone', async () => {
@@ -102,7 +104,7 @@ describe('a start that cannot be', () => {
 
     const line = await refusal({ DATA_DIRECTORY: join(room, 'old') });
     expect(line).toMatch(
-      /^sluice: The data in .*\/old\/postgres is PostgreSQL 15's, the embedded one is 18: dump it .*\n$/,
+      /^sluice: The data in .*\/old\/postgres was created by PostgreSQL 15, the embedded version is 18: dump it .*\n$/,
     );
     expect(readdirSync(data)).toEqual(['PG_VERSION']);
   });
