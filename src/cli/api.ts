@@ -1,30 +1,30 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { EXIT, Fault } from './faults.ts';
+import { CliError, EXIT } from './cli-error.ts';
 
 export interface CallOptions {
   readonly query?: Readonly<Record<string, string | undefined>>;
-  /** A value, or the text of one. */
+  /** A value, or its JSON text. */
   readonly body?: unknown;
-  /** Repeated this often when it is not known whether it arrived, or the service asks to come again. */
+  /** Number of retries if the request may not have arrived, or the service asks for a retry. */
   readonly retries?: number;
 }
 
-export interface ApiAnswer {
+export interface ApiResponse {
   readonly status: number;
   readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: what the API answers is described by its OpenAPI document
+  // biome-ignore lint/suspicious/noExplicitAny: the OpenAPI document describes the responses
   readonly body: any;
   readonly date: Date | undefined;
 }
 
 const MAX_CALL_MS = 30_000;
-const WORTH_REPEATING: readonly number[] = [429, 502, 503, 504];
+const RETRIED_STATUSES: readonly number[] = [429, 502, 503, 504];
 
 /** The HTTP API of a running service. */
 export class Api {
   readonly url: string;
 
-  /** `url` may have a path, as behind a proxy. */
+  /** `url` may have a path, for a service behind a proxy. */
   constructor(
     url: string,
     private readonly key: string | undefined,
@@ -32,73 +32,73 @@ export class Api {
     this.url = url.replace(/\/+$/, '');
   }
 
-  get(path: string, query: CallOptions['query'] = {}): Promise<ApiAnswer> {
+  get(path: string, query: CallOptions['query'] = {}): Promise<ApiResponse> {
     return this.call('GET', path, { query, retries: 2 });
   }
 
-  /** Every page of a list, up to so many items. */
-  async list(path: string, query: CallOptions['query'], most: number): Promise<unknown[]> {
-    return (await this.listWithText(path, query, most)).items;
+  /** Fetches all pages of a list, up to `max` items. */
+  async list(path: string, query: CallOptions['query'], max: number): Promise<unknown[]> {
+    return (await this.listWithText(path, query, max)).items;
   }
 
-  /** And the JSON text of all items, in which payloads are as the service sent them. */
+  /** Like `list`, and the JSON text of all items, in which payloads are exactly as the service sent them. */
   async listWithText(
     path: string,
     query: CallOptions['query'],
-    most: number,
+    max: number,
   ): Promise<{ items: unknown[]; text: string }> {
     const items: unknown[] = [];
     const texts: string[] = [];
     let cursor: string | undefined;
     do {
-      const limit = String(Math.min(500, most - items.length));
+      const limit = String(Math.min(500, max - items.length));
       const { body, text } = await this.get(path, { ...query, limit, cursor });
       items.push(...body.items);
       if (body.items.length > 0) texts.push(itemsText(text, body));
       cursor = body.next ?? undefined;
-    } while (cursor !== undefined && items.length < most);
+    } while (cursor !== undefined && items.length < max);
     return { items, text: texts.join(',') };
   }
 
-  /** An answer of 2xx; anything else is a fault that says what the service said. */
-  async call(method: string, path: string, options: CallOptions = {}): Promise<ApiAnswer> {
-    const answer = await this.ask(method, path, options);
-    if (answer.status < 300) return answer;
-    const { title, detail, errors } = answer.body ?? {};
+  /** Returns a 2xx response; throws a CliError with the service's message for any other status. */
+  async call(method: string, path: string, options: CallOptions = {}): Promise<ApiResponse> {
+    const response = await this.request(method, path, options);
+    if (response.status < 300) return response;
+    const { title, detail, errors } = response.body ?? {};
     const lines = (errors ?? []).map(
       (one: { pointer: string; detail: string }) => `  ${one.pointer} ${one.detail}`,
     );
-    const said = title ? `${title}: ${detail}` : answer.text.slice(0, 200);
-    throw new Fault(
-      [`${method} ${path} was answered ${answer.status}. ${said}`, ...lines, ...hintOf(answer.status)].join(
+    const reason = title ? `${title}: ${detail}` : response.text.slice(0, 200);
+    throw new CliError(
+      [`${method} ${path} returned ${response.status}. ${reason}`, ...lines, ...hintOf(response.status)].join(
         '\n',
       ),
-      EXIT.refused,
-      answer.body,
-      answer.status === 429 || answer.status >= 500,
+      EXIT.failed,
+      response.body,
+      response.status === 429 || response.status >= 500,
     );
   }
 
-  /** Whatever the answer is. */
-  async ask(
+  /** Returns the response, whatever its status is. */
+  async request(
     method: string,
     path: string,
     { query = {}, body, retries = 0 }: CallOptions = {},
-  ): Promise<ApiAnswer> {
+  ): Promise<ApiResponse> {
     const url = new URL(`${this.url}${path}`);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, value);
     for (let left = retries; ; left--) {
-      const answer = await this.send(url, method, body).catch((error) => {
+      const response = await this.send(url, method, body).catch((error) => {
         if (left === 0) throw this.unreachable(error);
         return undefined;
       });
-      if (answer && (left === 0 || !WORTH_REPEATING.includes(answer.status))) return answer;
+      if (response && (left === 0 || !RETRIED_STATUSES.includes(response.status))) return response;
       await pause(500);
     }
   }
 
-  private async send(url: URL, method: string, body: unknown): Promise<ApiAnswer> {
+  private async send(url: URL, method: string, body: unknown): Promise<ApiResponse> {
     const response = await fetch(url, {
       method,
       redirect: 'error',
@@ -114,15 +114,15 @@ export class Api {
     return { status: response.status, text, body: parsed(text), date: date ? new Date(date) : undefined };
   }
 
-  private unreachable(error: unknown): Fault {
+  private unreachable(error: unknown): CliError {
     const { cause, message } = error as Error & { cause?: { code?: string; message?: string } };
     const reason = cause?.code ?? cause?.message ?? message;
     const sentence = `cannot reach Sluice at ${this.url} (${reason}); set SLUICE_URL`;
-    return new Fault(sentence, EXIT.unreachable, undefined, true);
+    return new CliError(sentence, EXIT.unreachable, undefined, true);
   }
 }
 
-/** What stands between the brackets of a page; written anew when the page has another form than the service gives it. */
+/** The text of the items array of a page, without its brackets; serialised again if the page has an unexpected form. */
 function itemsText(text: string, page: { items: unknown[]; next: unknown }): string {
   const [before, after] = ['{"items":[', `],"next":${JSON.stringify(page.next)}}`];
   if (text.startsWith(before) && text.endsWith(after)) return text.slice(before.length, -after.length);
@@ -131,7 +131,7 @@ function itemsText(text: string, page: { items: unknown[]; next: unknown }): str
 
 function hintOf(status: number): string[] {
   if (status === 401) return ['Set SLUICE_API_KEY to a valid key.'];
-  return status === 403 ? ['Use a key with the scope that is named.'] : [];
+  return status === 403 ? ['Use a key with the scope named above.'] : [];
 }
 
 function parsed(text: string): unknown {

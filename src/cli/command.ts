@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
 import type { Api } from './api.ts';
-import { usageFault } from './faults.ts';
+import { usageError } from './cli-error.ts';
 import type { Output } from './output.ts';
 
 export interface Option {
   readonly type: 'string' | 'boolean';
   readonly multiple?: true;
-  /** How a value is called in the help. */
+  /** The placeholder for the value in the help. */
   readonly value?: string;
   readonly about: string;
 }
@@ -21,26 +21,26 @@ export interface Arguments {
 export interface Context {
   readonly api: Api;
   readonly output: Output;
-  /** As the process got it; only for what must be checked in it. */
+  /** The environment of the process, for commands that check it. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Set when the command is to end, by Ctrl-C. */
+  /** Aborted by Ctrl-C. */
   readonly stopping: AbortSignal;
 }
 
 export interface Command {
   readonly name: string;
   readonly summary: string;
-  /** What follows the name, one line for each way to call it. */
+  /** What follows the name, one line for each form of the command. */
   readonly usages: readonly string[];
   readonly options: Readonly<Record<string, Option>>;
-  /** Answers with the exit code. */
+  /** Returns the exit code. */
   run(args: Arguments, context: Context): Promise<number>;
 }
 
-/** Of every command. */
+/** Options of every command. */
 export const COMMON: Readonly<Record<string, Option>> = {
   json: { type: 'boolean', about: 'Print JSON, for scripts.' },
-  help: { type: 'boolean', about: 'Show this.' },
+  help: { type: 'boolean', about: 'Show this help.' },
 };
 
 export function readArguments(command: Command, given: readonly string[]): Arguments {
@@ -58,7 +58,7 @@ export function readArguments(command: Command, given: readonly string[]): Argum
     };
   } catch (error) {
     const [sentence] = (error as Error).message.split('. ');
-    throw usageFault(`${sentence}; see "sluice ${command.name} --help"`);
+    throw usageError(`${sentence}; see "sluice ${command.name} --help"`);
   }
 }
 
@@ -79,7 +79,7 @@ export function helpOf({ name, summary, usages, options }: Command): string {
   ].join('\n');
 }
 
-/** One of the names a command has for what it can do. */
+/** The first argument, which must be one of the command's actions. */
 export function actionOf<Action extends string>(
   args: Arguments,
   command: string,
@@ -87,5 +87,5 @@ export function actionOf<Action extends string>(
 ): Action {
   const action = actions.find((one) => one === args.positionals[0]);
   if (action) return action;
-  throw usageFault(`say what to do: sluice ${command} ${actions.join('|')}`);
+  throw usageError(`missing action: sluice ${command} ${actions.join('|')}`);
 }

@@ -1,15 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Context } from './command.ts';
 
-const EVERY_MS = 500;
+const POLL_MS = 500;
 
-/** How long work is, that the service does by itself. */
+/** The progress of a job that the service runs in the background. */
 export interface Progress {
   readonly status: string;
   readonly matched: number;
 }
 
-/** Looks again and again until it is finished; answers with how it was last. */
+/** Polls a job until it is finished or the command is stopped; returns its last state. */
 export async function follow<P extends Progress>(
   path: string,
   { api, output, stopping }: Context,
@@ -22,6 +22,6 @@ export async function follow<P extends Progress>(
     const share = finished ? 1 : Math.min(0.99, handled / Math.max(1, progress.matched));
     output.progress(share, `${handled} of ${progress.matched}`);
     if (finished || stopping.aborted) return progress;
-    await pause(EVERY_MS, undefined, { signal: stopping }).catch(() => undefined);
+    await pause(POLL_MS, undefined, { signal: stopping }).catch(() => undefined);
   }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { runCli } from './cli.ts';
 
-/** Nothing more is written than the pipe takes: a `| head` that went away is no fault. */
+/** A reader such as `| head` that closes the pipe early is not an error. */
 process.stdout.on('error', () => process.exit(0));
 
 const stopping = new AbortController();
@@ -14,8 +14,8 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stdin: process.stdin,
   terminal: {
     write: (text) => void process.stdout.write(text),
-    writeAside: (text) => void process.stderr.write(text),
-    watched: process.stdout.isTTY === true,
-    watchedAside: process.stderr.isTTY === true,
+    writeError: (text) => void process.stderr.write(text),
+    isTty: process.stdout.isTTY === true,
+    isErrorTty: process.stderr.isTTY === true,
   },
 });

@@ -1,16 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { Output, table } from './output.ts';
 
-function terminal(watched: boolean) {
+function terminal(isTty: boolean) {
   let text = '';
   const write = (more: string) => {
     text += more;
   };
-  return { write, writeAside: write, watched, watchedAside: watched, text: () => text };
+  return { write, writeError: write, isTty, isErrorTty: isTty, text: () => text };
 }
 
 describe('the progress of a command', () => {
-  it('is drawn over and over on one line, which ends when it is done', () => {
+  it('is redrawn on one line, which ends when it is done', () => {
     const seen = terminal(true);
     const output = new Output(seen, false);
     output.progress(0, '0 of 9');
@@ -27,8 +27,8 @@ describe('the progress of a command', () => {
   it.each([
     ['a file', false, false],
     ['a script', true, true],
-  ])('is not written for %s', (_whom, watched, json) => {
-    const seen = terminal(watched);
+  ])('is not written for %s', (_whom, isTty, json) => {
+    const seen = terminal(isTty);
     new Output(seen, json).progress(0.5, '4 of 9');
     expect(seen.text()).toBe('');
   });
@@ -36,13 +36,13 @@ describe('the progress of a command', () => {
 
 describe('a table', () => {
   const LONG = 'x'.repeat(500);
-  const printed = (watched: boolean) => {
-    const seen = terminal(watched);
+  const printed = (isTty: boolean) => {
+    const seen = terminal(isTty);
     const columns = [
       { title: 'ID', of: () => LONG },
       { title: 'FOUND', of: () => `${LONG}\u001b[2J\n${LONG}`, whole: true as const },
     ];
-    new Output(seen, false).answer({}, (limit) => table([{}], columns, limit));
+    new Output(seen, false).result({}, (limit) => table([{}], columns, limit));
     return seen.text().split('\n')[1]!;
   };
   const WHOLE = `${LONG} [2J ${LONG}`;
@@ -51,7 +51,7 @@ describe('a table', () => {
     expect(printed(false)).toBe(`${LONG}  ${WHOLE}`);
   });
 
-  it('is cut on a terminal, except where all of it is needed', () => {
+  it('is cut on a terminal, except for columns that must be complete', () => {
     expect(printed(true)).toBe(`${'x'.repeat(59)}…  ${WHOLE}`);
   });
 });

@@ -1,11 +1,11 @@
-/** Where a command writes to. */
+/** The streams a command writes to. */
 export interface Terminal {
   write(text: string): void;
-  /** What is not the answer: faults, progress. */
-  writeAside(text: string): void;
-  /** Whether somebody looks on who is not a file. */
-  readonly watched: boolean;
-  readonly watchedAside: boolean;
+  /** Writes to standard error: errors and progress. */
+  writeError(text: string): void;
+  /** Whether standard output is a terminal. */
+  readonly isTty: boolean;
+  readonly isErrorTty: boolean;
 }
 
 const BAR_WIDTH = 30;
@@ -14,47 +14,47 @@ const CLEAR_SCREEN = '\x1b[H\x1b[2J';
 
 const MAX_CELL = 60;
 
-/** What a person reads; longer cells of tables are cut. */
-export type Shown = (cellLimit: number) => string;
+/** Renders a result for people; longer cells of tables are cut. */
+export type Render = (cellLimit: number) => string;
 
-/** What a command says: tables and lines for people, JSON for scripts. */
+/** The output of a command: tables and lines for people, JSON for scripts. */
 export class Output {
   constructor(
     private readonly terminal: Terminal,
     readonly json: boolean,
   ) {}
 
-  /** The answer of the command: as JSON, or as what a person reads. */
-  answer(value: unknown, shown: Shown): void {
+  /** Writes the result of the command. */
+  result(value: unknown, shown: Render): void {
     this.terminal.write(this.json ? `${JSON.stringify(value)}\n` : shown(this.cellLimit()));
   }
 
-  /** The same for an answer that is JSON text already: payloads in it must not be written anew. */
-  answerText(json: string, shown: Shown): void {
+  /** The same for a result that is JSON text already: payloads in it must not be serialised again. */
+  resultText(json: string, shown: Render): void {
     this.terminal.write(this.json ? `${json}\n` : shown(this.cellLimit()));
   }
 
-  /** In place of what was there before, where somebody watches. */
-  screen(value: unknown, shown: Shown): void {
-    this.answer(value, (cellLimit) => (this.terminal.watched ? CLEAR_SCREEN : '') + shown(cellLimit));
+  /** Writes the result in place of the previous one, on a terminal. */
+  screen(value: unknown, shown: Render): void {
+    this.result(value, (cellLimit) => (this.terminal.isTty ? CLEAR_SCREEN : '') + shown(cellLimit));
   }
 
-  /** How far it is; once more when it is done. */
+  /** Draws a progress bar; must be called with 1 at the end. */
   progress(share: number, text: string): void {
-    if (this.json || !this.terminal.watchedAside) return;
+    if (this.json || !this.terminal.isErrorTty) return;
     const filled = Math.round(Math.min(1, Math.max(0, share)) * BAR_WIDTH);
     const bar = '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
-    this.terminal.writeAside(`${CLEAR_LINE}${bar} ${Math.floor(share * 100)} %  ${text}`);
-    if (share >= 1) this.terminal.writeAside('\n');
+    this.terminal.writeError(`${CLEAR_LINE}${bar} ${Math.floor(share * 100)} %  ${text}`);
+    if (share >= 1) this.terminal.writeError('\n');
   }
 
-  /** A terminal has only so much room; what reads from a pipe, such as grep, needs all of it. */
+  /** A terminal is narrow; a program that reads from a pipe, such as grep, needs the whole text. */
   private cellLimit(): number {
-    return this.terminal.watched ? MAX_CELL : Number.POSITIVE_INFINITY;
+    return this.terminal.isTty ? MAX_CELL : Number.POSITIVE_INFINITY;
   }
 
-  fault(message: string, problem: unknown): void {
-    this.terminal.writeAside(
+  error(message: string, problem: unknown): void {
+    this.terminal.writeError(
       this.json ? `${JSON.stringify({ error: message, problem })}\n` : `sluice: ${message}\n`,
     );
   }
@@ -85,7 +85,7 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
   return `${[line(columns.map(({ title }) => title)), ...cells.map(line)].join('\n')}\n`;
 }
 
-/** What comes from outside must not move the cursor of whoever looks at it. */
+/** Removes control characters: data from outside must not control the terminal. */
 export function printable(value: unknown, limit: number): string {
   if (value === undefined || value === null || value === '') return '–';
   const text = String(value).replaceAll(/\p{Cc}+/gu, ' ');

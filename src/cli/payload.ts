@@ -1,11 +1,13 @@
-import { usageFault } from './faults.ts';
+import { usageError } from './cli-error.ts';
 
-/** A body whose payload goes as the text it is: read and written again, a large number would be another one. */
+/** A request body that contains the payload text unchanged: parsed and serialised again, a large number would change. */
 export function bodyWithPayload(rest: Readonly<Record<string, unknown>>, payload: string): string {
   try {
     JSON.parse(payload);
   } catch (error) {
-    throw usageFault(`the payload is not JSON (${(error as Error).message}); a text needs quotes: '"text"'`);
+    throw usageError(
+      `the payload is not JSON (${(error as Error).message}); a string needs quotes: '"text"'`,
+    );
   }
   return `${JSON.stringify({ ...rest, payload: null }).slice(0, -'null}'.length)}${payload}}`;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Samples } from './samples.ts';
 
 describe('samples of /metrics', () => {
-  it('are found by their labels, whatever a label holds', () => {
+  it('are found by their labels, whatever characters a label contains', () => {
     const samples = new Samples(
       [
         '# HELP sluice_backlog what waits',

@@ -9,7 +9,7 @@ interface Sample {
 const LINE = /^sluice_(\w+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
-/** What `/metrics` of a replica says. */
+/** The samples of `/metrics` of a replica. */
 export class Samples {
   private readonly samples: readonly Sample[];
 
@@ -20,7 +20,7 @@ export class Samples {
     });
   }
 
-  /** The sum of those that have these labels; undefined: there is none. */
+  /** The sum of the samples with these labels; undefined if there is none. */
   sum(name: string, labels: Labels = {}): number | undefined {
     const found = this.find(name, labels);
     return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0);

@@ -5,13 +5,13 @@ const TOLERANCE_SECONDS = 5 * 60;
 
 export type Verdict = 'verified' | 'forged' | 'too old' | 'not signed';
 
-/** The key in a secret as Standard Webhooks writes it; undefined: it is none. */
+/** The key in a secret of Standard Webhooks; undefined if the secret is malformed. */
 export function signingKey(secret: string): Buffer | undefined {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
   return secret.startsWith(PREFIX) && key.length > 0 ? key : undefined;
 }
 
-/** As a receiver should check what arrives: the signature over id, time and body, and that the time is now. */
+/** Verifies a webhook as a receiver should: the signature over id, time and body, and that the time is recent. */
 export function verify(
   headers: Readonly<Record<string, string | string[] | undefined>>,
   body: Buffer,
@@ -32,7 +32,7 @@ export function verify(
   return Math.abs(nowMs / 1000 - Number(seconds)) > TOLERANCE_SECONDS ? 'too old' : 'verified';
 }
 
-/** In constant time: how long a comparison takes must not tell how much of a guess was right. */
+/** Compares in constant time: the duration must not reveal how much of a guess was right. */
 function isSame(a: Buffer, b: Buffer): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }

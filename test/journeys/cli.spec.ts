@@ -22,7 +22,7 @@ interface Ended {
   readonly json: any;
 }
 
-/** Where it is, it runs a command on a terminal of its own. */
+/** `script`, if installed, runs a command on a terminal of its own. */
 const SCRIPT = '/usr/bin/script';
 const onTerminal = process.platform === 'linux' && existsSync(SCRIPT) ? it : it.skip;
 const CTRL_C = '\x03';
@@ -36,7 +36,7 @@ beforeAll(async () => {
 afterAll(() => cluster.close());
 
 describe('sluice', () => {
-  it('says what it can do, and of every command how', async () => {
+  it('shows help for itself and for every command', async () => {
     const { code, out } = await sluice(['--help']);
     expect(code).toBe(0);
     const names = [...out.matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name]) => name!);
@@ -52,7 +52,7 @@ describe('sluice', () => {
     }
   });
 
-  it('ends with 2 when it is not understood, with 1 when it is refused, and says why', async () => {
+  it('exits with 2 for an invalid command line, with 1 for a refusal, and reports why', async () => {
     const cases: [given: string[], code: number, why: string][] = [
       [[], 2, ''],
       [['sned'], 2, 'there is no command "sned"'],
@@ -64,10 +64,10 @@ describe('sluice', () => {
         'the payload is not JSON',
       ],
       [['send', 't', '@/no/such/file'], 2, 'cannot read /no/such/file'],
-      [['dead-letters'], 2, 'say what to do'],
+      [['dead-letters'], 2, 'missing action'],
       [['dead-letters', 'revive'], 2, 'an id, a filter, or --all'],
-      [['dead-letters', 'discard', '--all'], 2, 'say why'],
-      [['replay', 'crm'], 2, 'since when'],
+      [['dead-letters', 'discard', '--all'], 2, 'discard needs --reason'],
+      [['replay', 'crm'], 2, 'give a listener and a time'],
       [['schedules', 'put', 'n'], 2, '--cron and --type'],
       [['listen', '--secret', 'x'], 2, 'whsec_'],
       [['replay', 'nobody', '--since', '2026-01-01T00:00:00Z'], 1, 'No listener has this name'],
@@ -80,7 +80,7 @@ describe('sluice', () => {
     }
   });
 
-  it('is there as npx finds it: by the bin of the package, built when it is not yet', async () => {
+  it('can be run by npx: by the bin of the package, built if necessary', async () => {
     const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     const child = spawn(process.execPath, [bin.sluice, '--version'], { cwd: ROOT });
     child.stdout.setEncoding('utf8');
@@ -88,7 +88,7 @@ describe('sluice', () => {
     expect(out[0]).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
-  it('tells a service that cannot be reached, and a key that is refused, from each other', async () => {
+  it('distinguishes an unreachable service from a refused key', async () => {
     const away = await sluice(['status', '--once'], { SLUICE_URL: 'http://127.0.0.1:2' });
     expect([away.code, away.aside]).toEqual([3, expect.stringContaining('ECONNREFUSED')]);
     const unknown = await sluice(['dead-letters', 'list'], { SLUICE_API_KEY: 'sk_x_0123456789' });
@@ -130,7 +130,7 @@ describe('sluice send', () => {
     const one = await sluice(['send', 't', payload, '--key', 'k', '--id', 'cli-1', '--header', 'a=b=c']);
     expect([one.code, one.out]).toEqual([0, 'cli-1 pending\n']);
     const again = await sluice(['send', 't', payload, '--key', 'k', '--id', 'cli-1', '--header', 'a=b=c']);
-    expect(again.out).toContain('(sent before)');
+    expect(again.out).toContain('(duplicate)');
     const file = await sluice(['send', 't', `@${folder}/payload.json`, '--json']);
     const piped = await sluice(['send', 't', '-', '--json', '--wait', '20'], {}, '"piped"');
     expect([piped.code, piped.json.status]).toEqual([0, 'finished']);
@@ -152,7 +152,7 @@ describe('sluice send', () => {
 });
 
 describe('sluice listen', () => {
-  it('prints what arrives, and tells the genuine from the forged', async () => {
+  it('prints what arrives, and distinguishes genuine from forged webhooks', async () => {
     const { secret } = await cluster.listen('local');
     const receiver = start(['listen', '--port', '0', '--count', '2', '--secret', secret, '--json']);
     const { listening } = JSON.parse(await receiver.line());
@@ -195,7 +195,7 @@ describe('sluice listen', () => {
 });
 
 describe('sluice status', () => {
-  it('shows what waits, once or again and again', async () => {
+  it('shows the queues, once or repeatedly', async () => {
     await cluster.listen('shown');
     await cluster.call('POST', '/v1/listeners/shown/pause', { reason: 'a look' });
     await cluster.post({ type: 'shown/a' }, { type: 'shown/a' });
@@ -217,7 +217,7 @@ describe('sluice status', () => {
     expect((await live.ended).code).toBe(0);
   });
 
-  it('shows the same from a replica that does nothing but answer', async () => {
+  it('shows the same from a replica with the role api only', async () => {
     const replica = await cluster.start({ ROLES: 'api' });
     const { code, json } = await sluice(['status', '--once', '--json'], { SLUICE_URL: replica.url });
     expect(code).toBe(0);
@@ -233,7 +233,7 @@ describe('sluice status', () => {
     });
   });
 
-  it('goes on through an outage, and shows it', async () => {
+  it('continues through an outage, and shows it', async () => {
     let answers: 'all' | 'none' | 503 = 'all';
     const front = createServer(async (request, response) => {
       if (answers === 'none') return void request.socket.destroy();
@@ -250,7 +250,7 @@ describe('sluice status', () => {
       await until(() => live.output() !== '' && last().ready === true);
       for (const [outage, told] of [
         ['none', /^cannot reach Sluice/],
-        [503, /was answered 503/],
+        [503, /returned 503/],
       ] as const) {
         answers = outage;
         await until(() => told.test(String(last().error)));
@@ -265,7 +265,7 @@ describe('sluice status', () => {
     }
   });
 
-  onTerminal('takes the place of what it showed before, on a terminal', async () => {
+  onTerminal('redraws the screen on a terminal', async () => {
     const live = start(['status', '--every', '0.1'], {}, 'terminal');
     await until(() => live.output().split('\x1b[H\x1b[2J').length > 3);
     live.child.stdin.end(CTRL_C);
@@ -275,7 +275,7 @@ describe('sluice status', () => {
 });
 
 describe('sluice replay', () => {
-  onTerminal('draws on a terminal how far it is', async () => {
+  onTerminal('draws a progress bar on a terminal', async () => {
     const receiver = await cluster.listen('drawn');
     await cluster.post({ type: 'drawn/a' });
     await until(() => receiver.received.length === 1);
@@ -283,17 +283,17 @@ describe('sluice replay', () => {
     const since = new Date(Date.now() - 3_600_000).toISOString();
     const { code, out } = await start(['replay', 'drawn', '--since', since], {}, 'terminal').ended;
     expect(code).toBe(0);
-    expect(out).toMatch(/\r\x1b\[2K█{30} 100 % {2}1 of 1\r\n1 sent again, 0 died again\r\n$/);
+    expect(out).toMatch(/\r\x1b\[2K█{30} 100 % {2}1 of 1\r\n1 sent again, 0 dead letters\r\n$/);
   });
 
-  it('sends again what was sent, and follows it to the end', async () => {
+  it('sends deliveries again, and waits for the result', async () => {
     const receiver = await cluster.listen('again');
     await cluster.post(...[1, 2, 3].map((n) => ({ type: 'again/a', key: `k-${n % 2}` })));
     await until(() => receiver.received.length === 3);
     const since = new Date(Date.now() - 3_600_000).toISOString();
     await until(async () => (await cluster.counts('again')).finished === 3);
     const { code, out } = await sluice(['replay', 'again', '--since', since]);
-    expect([code, out]).toEqual([0, '3 sent again, 0 died again\n']);
+    expect([code, out]).toEqual([0, '3 sent again, 0 dead letters\n']);
     expect(receiver.received).toHaveLength(6);
     const filtered = await sluice([
       'replay',
@@ -324,12 +324,12 @@ describe('sluice dead-letters', () => {
     const dry = await sluice(['dead-letters', 'revive', '--listener', 'deadly', '--dry-run', '--json']);
     expect(dry.json).toMatchObject({ matched: 4, dryRun: true });
     const failing = await sluice(['dead-letters', 'revive', '--key', 'a']);
-    expect([failing.code, failing.out]).toEqual([1, '1 meant: 1 ran again, 1 died again\n']);
+    expect([failing.code, failing.out]).toEqual([1, '1 matched: 1 revived, 1 dead again\n']);
     receiver.respond = status(204);
     const [b, c] = ['b', 'c'].map((key) => json.items.find((one: { key: string }) => one.key === key).id);
     expect((await sluice(['dead-letters', 'revive', b])).code).toBe(0);
     const gone = await sluice(['dead-letters', 'discard', c, '--reason', 'a test']);
-    expect([gone.code, gone.out]).toEqual([0, `${c} is discarded\n`]);
+    expect([gone.code, gone.out]).toEqual([0, `${c} discarded\n`]);
     expect((await sluice(['dead-letters', 'discard', c, '--reason', 'again'])).code).toBe(1);
     const revived = await sluice(['dead-letters', 'revive', '--listener', 'deadly', '--json']);
     expect([revived.code, revived.json]).toEqual([0, expect.objectContaining({ matched: 2, dead: 0 })]);
@@ -372,7 +372,7 @@ describe('sluice doctor', () => {
     expect(JSON.stringify(json)).toContain('EGRESS_ALLOW allows everything');
   });
 
-  it('finds what would break a promise, in the settings, the database and the service', async () => {
+  it('finds problems in the settings, the database and the service', async () => {
     const empty = await createDatabase({ empty: true });
     const { code, json } = await sluice(['doctor', '--json'], {
       DATABASE_URL: empty.url,
@@ -387,14 +387,14 @@ describe('sluice doctor', () => {
     expect(json.findings.find((one: { check: string }) => one.check === 'settings').found).toContain(
       'INBOX_LEASE',
     );
-    expect(found('migrations')).toEqual(['fault']);
+    expect(found('migrations')).toEqual(['failed']);
     expect(found('clock of the database')).toEqual(['ok']);
     expect(found('clock of the service')).toEqual(['ok']);
     expect(found('service')).toEqual(['ok']);
     expect(found('api key')).toEqual(['ok']);
   });
 
-  it('is content with what is well, and says what it left out', async () => {
+  it('reports healthy parts as ok, and names the checks it skipped', async () => {
     const offline = await sluice(['doctor', '--offline']);
     expect([offline.code, offline.out]).toEqual([
       0,
@@ -406,10 +406,10 @@ describe('sluice doctor', () => {
     );
     expect(verdict).toMatchObject({ settings: 'ok', database: 'ok', migrations: 'ok', connections: 'ok' });
     const [{ fsync }] = (await cluster.database.query('SHOW fsync')) as [{ fsync: string }];
-    expect(verdict.durability).toBe(fsync === 'off' ? 'fault' : 'ok');
+    expect(verdict.durability).toBe(fsync === 'off' ? 'failed' : 'ok');
   });
 
-  it('writes all of what it found into a pipe', async () => {
+  it('does not cut its findings in a pipe', async () => {
     const { code, out } = await sluice(['doctor', '--offline'], { RETENTION_WAITING: '29d' });
     expect([code, out]).toEqual([
       1,
@@ -417,13 +417,13 @@ describe('sluice doctor', () => {
     ]);
   });
 
-  it('tells a database and a service that are not there', async () => {
+  it('reports an unreachable database and service', async () => {
     const { code, json } = await sluice(['doctor', '--json'], {
       DATABASE_URL: 'postgres://nobody:x@127.0.0.1:1/x',
       SLUICE_URL: 'http://127.0.0.1:2',
     });
     expect(code).toBe(1);
-    const faults = json.findings.filter((one: { verdict: string }) => one.verdict === 'fault');
+    const faults = json.findings.filter((one: { verdict: string }) => one.verdict === 'failed');
     expect(faults).toHaveLength(2);
     expect(faults[0]).toMatchObject({
       check: 'database',

@@ -104,7 +104,7 @@ describe('a start that cannot be', () => {
 
     const line = await refusal({ DATA_DIRECTORY: join(room, 'old') });
     expect(line).toMatch(
-      /^sluice: The data in .*\/old\/postgres is PostgreSQL 15's, the embedded one is 18: dump it .*\n$/,
+      /^sluice: The data in .*\/old\/postgres was created by PostgreSQL 15, the embedded version is 18: dump it .*\n$/,
     );
     expect(readdirSync(data)).toEqual(['PG_VERSION']);
   });

@@ -1,5 +1,5 @@
+import { EXIT, usageError } from '../cli-error.ts';
 import { type Arguments, actionOf, type Command, type Context } from '../command.ts';
-import { EXIT, usageFault } from '../faults.ts';
 import { follow, type Progress } from '../follow.ts';
 import { table } from '../output.ts';
 
@@ -35,7 +35,7 @@ interface Ruling extends Progress {
 
 export const deadLetters: Command = {
   name: 'dead-letters',
-  summary: 'List dead letters, let them run again, or give them up.',
+  summary: 'List, revive or discard dead letters.',
   usages: [
     'list [filter]',
     'groups [filter]',
@@ -48,30 +48,30 @@ export const deadLetters: Command = {
     type: { type: 'string', about: 'Filter: a type, or a pattern with *.' },
     key: { type: 'string', about: 'Filter: the key of the message.' },
     error: { type: 'string', about: 'Filter: a part of the error, or a fingerprint of `groups`.' },
-    since: { type: 'string', value: 'time', about: 'Filter: dead since; RFC 3339.' },
-    all: { type: 'boolean', about: 'Every dead letter; instead of a filter.' },
-    limit: { type: 'string', value: 'number', about: 'Most to list (100).' },
-    reason: { type: 'string', about: 'Why; kept in the audit log. Needed to discard.' },
-    'dry-run': { type: 'boolean', about: 'Only say how many are meant.' },
-    detach: { type: 'boolean', about: 'Do not wait until all are handled.' },
+    since: { type: 'string', value: 'time', about: 'Filter: dead since this time or later; RFC 3339.' },
+    all: { type: 'boolean', about: 'All dead letters, instead of a filter.' },
+    limit: { type: 'string', value: 'number', about: 'Max number to list (default 100).' },
+    reason: { type: 'string', about: 'Reason for the audit log; required by discard.' },
+    'dry-run': { type: 'boolean', about: 'Only show how many match.' },
+    detach: { type: 'boolean', about: 'Do not wait for the result.' },
   },
   run(args, context) {
     const action = actionOf(args, 'dead-letters', ACTIONS);
     if (action === 'list') return list(args, context);
     if (action === 'groups') return groups(args, context);
     const [, id, ...more] = args.positionals;
-    if (more.length > 0) throw usageFault('give one id, or a filter');
+    if (more.length > 0) throw usageError('give one id, or a filter');
     if (action === 'discard' && args.text('reason') === undefined && !args.flag('dry-run'))
-      throw usageFault('say why: --reason <text>');
+      throw usageError('discard needs --reason <text>');
     return id === undefined ? many(action, args, context) : one(action, id, args, context);
   },
 };
 
 async function list(args: Arguments, { api, output }: Context): Promise<number> {
-  const most = Number(args.text('limit') ?? 100);
-  if (!Number.isInteger(most) || most < 1) throw usageFault('--limit must be a whole number above 0');
-  const items = (await api.list(PATH, filterOf(args), most)) as DeadLetter[];
-  output.answer({ items }, (limit) =>
+  const max = Number(args.text('limit') ?? 100);
+  if (!Number.isInteger(max) || max < 1) throw usageError('--limit must be a whole number above 0');
+  const items = (await api.list(PATH, filterOf(args), max)) as DeadLetter[];
+  output.result({ items }, (limit) =>
     items.length === 0
       ? 'no dead letters\n'
       : table(
@@ -82,9 +82,9 @@ async function list(args: Arguments, { api, output }: Context): Promise<number> 
             { title: 'LISTENER', of: ({ listener }) => listener },
             { title: 'TYPE', of: ({ type }) => type },
             { title: 'KEY', of: ({ key }) => key },
-            { title: 'TRIES', of: ({ attempt }) => attempt, right: true },
-            { title: 'BEHIND', of: ({ waiting }) => waiting, right: true },
-            { title: 'DIED', of: ({ diedAt }) => diedAt },
+            { title: 'ATTEMPTS', of: ({ attempt }) => attempt, right: true },
+            { title: 'WAITING', of: ({ waiting }) => waiting, right: true },
+            { title: 'DEAD SINCE', of: ({ diedAt }) => diedAt },
             { title: 'ERROR', of: ({ error }) => error },
           ],
           limit,
@@ -96,7 +96,7 @@ async function list(args: Arguments, { api, output }: Context): Promise<number> 
 async function groups(args: Arguments, { api, output }: Context): Promise<number> {
   const { body } = await api.get(`${PATH}/groups`, filterOf(args));
   const items: Group[] = body.items;
-  output.answer({ items }, (limit) =>
+  output.result({ items }, (limit) =>
     items.length === 0
       ? 'no dead letters\n'
       : table(
@@ -115,17 +115,17 @@ async function groups(args: Arguments, { api, output }: Context): Promise<number
 
 async function one(action: 'revive' | 'discard', id: string, args: Arguments, { api, output }: Context) {
   if (FILTERS.some((name) => name !== 'stage' && args.text(name) !== undefined) || args.flag('all'))
-    throw usageFault('give an id or a filter, not both');
+    throw usageError('give an id or a filter, not both');
   const path = `${PATH}/${encodeURIComponent(id)}`;
   const query = { stage: args.text('stage') };
   if (args.flag('dry-run')) {
     const { body } = await api.get(path, query);
-    output.answer({ matched: 1, id: body.id, dryRun: true }, () => '1 is meant\n');
+    output.result({ matched: 1, id: body.id, dryRun: true }, () => '1 matched\n');
     return EXIT.ok;
   }
   if (action === 'revive') await api.call('POST', `${path}/revive`, { query, body: reasonOf(args) });
   else await api.call('DELETE', path, { query: { ...query, ...reasonOf(args) } });
-  output.answer({ id, action }, () => `${id} ${action === 'revive' ? 'runs again' : 'is discarded'}\n`);
+  output.result({ id, action }, () => `${id} ${action === 'revive' ? 'revived' : 'discarded'}\n`);
   return EXIT.ok;
 }
 
@@ -133,26 +133,26 @@ async function many(action: 'revive' | 'discard', args: Arguments, context: Cont
   const { api, output } = context;
   const filter = filterOf(args);
   if (Object.keys(filter).length === 0 && !args.flag('all'))
-    throw usageFault('say which: an id, a filter, or --all');
+    throw usageError('give an id, a filter, or --all');
   const body = { filter, ...reasonOf(args), dryRun: args.flag('dry-run') };
-  const { body: begun } = await api.call('POST', `${PATH}/${action}`, { body });
+  const { body: started } = await api.call('POST', `${PATH}/${action}`, { body });
   if (body.dryRun || args.flag('detach')) {
-    output.answer(begun, () => `${begun.matched} are meant\n`);
+    output.result(started, () => `${started.matched} matched\n`);
     return EXIT.ok;
   }
   const ruling = await follow<Ruling>(
-    begun.location,
+    started.location,
     context,
     ({ done, skipped, waiting = 0 }) => done + skipped - waiting,
   );
-  output.answer(ruling, () => outcomeOf(action, ruling));
-  return ruling.status === 'finished' && !ruling.dead ? EXIT.ok : EXIT.refused;
+  output.result(ruling, () => summaryOf(action, ruling));
+  return ruling.status === 'finished' && !ruling.dead ? EXIT.ok : EXIT.failed;
 }
 
-function outcomeOf(action: string, { matched, done, skipped, dead = 0, status }: Ruling): string {
-  const what = action === 'revive' ? `${done} ran again, ${dead} died again` : `${done} discarded`;
-  const late = skipped > 0 ? `, ${skipped} were dead letters no more` : '';
-  return `${matched} meant: ${what}${late}${status === 'finished' ? '' : '; it goes on without us'}\n`;
+function summaryOf(action: string, { matched, done, skipped, dead = 0, status }: Ruling): string {
+  const what = action === 'revive' ? `${done} revived, ${dead} dead again` : `${done} discarded`;
+  const ignored = skipped > 0 ? `, ${skipped} no longer dead letters` : '';
+  return `${matched} matched: ${what}${ignored}${status === 'finished' ? '' : '; still running on the service'}\n`;
 }
 
 function filterOf(args: Arguments): Record<string, string> {

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { CliError, EXIT, usageError } from '../cli-error.ts';
 import type { Arguments, Command, Context } from '../command.ts';
-import { EXIT, Fault, usageFault } from '../faults.ts';
 import { printable } from '../output.ts';
 import { signingKey, type Verdict, verify } from '../webhook-signature.ts';
 
@@ -20,16 +20,20 @@ export const listen: Command = {
   summary: 'Receive webhooks on this machine, verify their signatures and print them.',
   usages: ['[--port 8080] [--secret whsec_…]'],
   options: {
-    port: { type: 'string', value: 'number', about: 'Where to listen (8080); 0 takes a free one.' },
-    host: { type: 'string', value: 'address', about: 'Which address to listen on (127.0.0.1).' },
+    port: { type: 'string', value: 'number', about: 'Port to listen on (default 8080); 0 picks a free one.' },
+    host: { type: 'string', value: 'address', about: 'Address to listen on (default 127.0.0.1).' },
     secret: {
       type: 'string',
       value: 'whsec_…',
       multiple: true,
-      about: 'The secret of the listener; without one nothing is verified.',
+      about: 'Secret of the listener; without it nothing is verified.',
     },
-    status: { type: 'string', value: 'code', about: 'Answer with this (204); 401 to what is not genuine.' },
-    count: { type: 'string', value: 'number', about: 'End after so many.' },
+    status: {
+      type: 'string',
+      value: 'code',
+      about: 'Status to return (default 204); always 401 if the signature is invalid.',
+    },
+    count: { type: 'string', value: 'number', about: 'End after this number of webhooks.' },
   },
   async run(args, context) {
     const server = createServer();
@@ -38,7 +42,7 @@ export const listen: Command = {
     await Promise.race([once(server, 'listening'), done]);
     const { port, address } = server.address() as AddressInfo;
     const url = `http://${address}:${port}/`;
-    context.output.answer({ listening: url }, () => `listening at ${url}\n`);
+    context.output.result({ listening: url }, () => `listening at ${url}\n`);
     const exitCode = await done;
     server.closeAllConnections();
     server.close();
@@ -46,18 +50,18 @@ export const listen: Command = {
   },
 };
 
-/** Resolves when enough came, or the command is to end. */
+/** Resolves with the exit code after `--count` webhooks or Ctrl-C. */
 function receive(server: Server, args: Arguments, { output, stopping }: Context): Promise<number> {
   const keys = args.texts('secret').map(keyOf);
   const status = numberOf(args, 'status', 204);
-  const most = numberOf(args, 'count', Number.POSITIVE_INFINITY);
+  const maxCount = numberOf(args, 'count', Number.POSITIVE_INFINITY);
   return new Promise((end, fail) => {
     let count = 0;
     let genuine = true;
     server.on('error', (error) =>
-      fail(new Fault(`cannot listen (${(error as { code?: string }).code})`, EXIT.unreachable)),
+      fail(new CliError(`cannot listen (${(error as { code?: string }).code})`, EXIT.unreachable)),
     );
-    stopping.addEventListener('abort', () => end(genuine ? EXIT.ok : EXIT.refused));
+    stopping.addEventListener('abort', () => end(genuine ? EXIT.ok : EXIT.failed));
     server.on('request', async (request, response) => {
       const body = await bodyOf(request);
       if (!body) return void response.destroy();
@@ -66,7 +70,7 @@ function receive(server: Server, args: Arguments, { output, stopping }: Context)
       genuine &&= !refused;
       response.writeHead(refused ? 401 : status).end(() => {
         count += 1;
-        if (count >= most) end(genuine ? EXIT.ok : EXIT.refused);
+        if (count >= maxCount) end(genuine ? EXIT.ok : EXIT.failed);
       });
       print(request, body, verdict, output);
     });
@@ -86,7 +90,7 @@ function print(
     body: parsed(body),
   };
   const { type, key } = (arrived.body ?? {}) as { type?: unknown; key?: unknown };
-  output.answer(arrived, (limit) =>
+  output.result(arrived, (limit) =>
     [
       arrived.at.slice(11, 23),
       verified.padEnd(10),
@@ -102,7 +106,7 @@ function print(
 
 function keyOf(secret: string): Buffer {
   const key = signingKey(secret);
-  if (!key) throw usageFault('--secret must be whsec_ followed by base64');
+  if (!key) throw usageError('--secret must be whsec_ followed by base64');
   return key;
 }
 
@@ -110,10 +114,10 @@ function numberOf(args: Arguments, name: string, absent: number): number {
   const text = args.text(name);
   if (text === undefined) return absent;
   if (/^\d{1,6}$/.test(text)) return Number(text);
-  throw usageFault(`--${name} must be a whole number`);
+  throw usageError(`--${name} must be a whole number`);
 }
 
-/** Nothing when the sender went away half way, or sends without end. */
+/** Returns undefined if the sender disconnects early or the body is too large. */
 async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -1,5 +1,5 @@
+import { EXIT, usageError } from '../cli-error.ts';
 import { type Arguments, actionOf, type Command, type Context } from '../command.ts';
-import { EXIT, usageFault } from '../faults.ts';
 import { table } from '../output.ts';
 import { bodyWithPayload } from '../payload.ts';
 
@@ -18,22 +18,22 @@ interface Schedule {
 
 export const schedules: Command = {
   name: 'schedules',
-  summary: 'List, put, pause, resume or delete schedules.',
+  summary: 'List, create, replace, pause, resume or delete schedules.',
   usages: [
     'list',
     'put <name> --cron <expression> --type <type> [--payload <JSON>]',
     'pause|resume|delete <name>',
   ],
   options: {
-    cron: { type: 'string', value: 'expression', about: 'When: minute hour day month weekday.' },
-    timezone: { type: 'string', value: 'zone', about: 'Where that time is meant (UTC).' },
-    type: { type: 'string', about: 'The type of the message that is posted.' },
-    payload: { type: 'string', value: 'JSON', about: 'Its payload (null).' },
-    key: { type: 'string', about: 'Its key.' },
+    cron: { type: 'string', value: 'expression', about: 'When to post: minute hour day month weekday.' },
+    timezone: { type: 'string', value: 'zone', about: 'Time zone of the cron expression (default UTC).' },
+    type: { type: 'string', about: 'Type of the posted message.' },
+    payload: { type: 'string', value: 'JSON', about: 'Payload of the posted message (default null).' },
+    key: { type: 'string', about: 'Key of the posted message.' },
     'on-missed': {
       type: 'string',
       value: 'what',
-      about: 'What follows when no replica was there for a while.',
+      about: 'What to do about runs that were missed while no replica was running.',
     },
   },
   async run(args, context) {
@@ -41,32 +41,32 @@ export const schedules: Command = {
     if (action === 'list') return list(context);
     const [, name, ...more] = args.positionals;
     if (name === undefined || more.length > 0)
-      throw usageFault(`say which: sluice schedules ${action} <name>`);
+      throw usageError(`give a name: sluice schedules ${action} <name>`);
     const { api, output } = context;
     const path = `${PATH}/${encodeURIComponent(name)}`;
     if (action === 'delete') {
       await api.call('DELETE', path);
-      output.answer({ name, deleted: true }, () => `${name} is deleted\n`);
+      output.result({ name, deleted: true }, () => `${name} deleted\n`);
       return EXIT.ok;
     }
     const { body, text } =
       action === 'put'
         ? await api.call('PUT', path, { body: bodyOf(args) })
         : await api.call('POST', `${path}/${action}`);
-    output.answerText(text, (limit) => shown([body], limit));
+    output.resultText(text, (limit) => render([body], limit));
     return EXIT.ok;
   },
 };
 
 async function list({ api, output }: Context): Promise<number> {
   const { items, text } = await api.listWithText(PATH, {}, 10_000);
-  output.answerText(`{"items":[${text}]}`, (limit) =>
-    items.length === 0 ? 'no schedules\n' : shown(items as Schedule[], limit),
+  output.resultText(`{"items":[${text}]}`, (limit) =>
+    items.length === 0 ? 'no schedules\n' : render(items as Schedule[], limit),
   );
   return EXIT.ok;
 }
 
-function shown(items: readonly Schedule[], cellLimit: number): string {
+function render(items: readonly Schedule[], cellLimit: number): string {
   return table(
     items,
     [
@@ -84,7 +84,7 @@ function shown(items: readonly Schedule[], cellLimit: number): string {
 function bodyOf(args: Arguments): string {
   const cron = args.text('cron');
   const type = args.text('type');
-  if (cron === undefined || type === undefined) throw usageFault('--cron and --type are needed');
+  if (cron === undefined || type === undefined) throw usageError('--cron and --type are required');
   const rest = {
     cron,
     type,

@@ -4,12 +4,12 @@ import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Api } from '../api.ts';
+import { EXIT, usageError } from '../cli-error.ts';
 import type { Arguments, Command } from '../command.ts';
-import { EXIT, usageFault } from '../faults.ts';
 import { bodyWithPayload } from '../payload.ts';
 
 const RETRIES = 5;
-const LOOK_EVERY_MS = 100;
+const POLL_MS = 100;
 const ENDED: readonly string[] = ['finished', 'dead', 'expired', 'superseded', 'discarded'];
 
 export function sendFrom(stdin: Readable): Command {
@@ -20,31 +20,31 @@ export function sendFrom(stdin: Readable): Command {
     options: {
       key: {
         type: 'string',
-        about: 'What keeps order: messages of one key are processed one after the other.',
+        about: 'Messages with the same key are processed in order.',
       },
-      id: { type: 'string', about: 'The same id twice is one message. Default: a new one.' },
+      id: { type: 'string', about: 'Id of the message, for deduplication (default: a random one).' },
       header: { type: 'string', value: 'name=value', multiple: true, about: 'A header of the message.' },
-      due: { type: 'string', value: 'time', about: 'Not before; RFC 3339.' },
-      expires: { type: 'string', value: 'time', about: 'Not after; RFC 3339.' },
+      due: { type: 'string', value: 'time', about: 'Do not process duplicate this time; RFC 3339.' },
+      expires: { type: 'string', value: 'time', about: 'Do not process after this time; RFC 3339.' },
       wait: {
         type: 'string',
         value: 'seconds',
-        about: 'Wait for its end; anything but finished is exit code 1.',
+        about: 'Wait until it is processed; exit code 1 unless it is finished.',
       },
     },
     async run(args, { api, output }) {
       const [type, given, ...more] = args.positionals;
       if (type === undefined || given === undefined || more.length > 0)
-        throw usageFault('say what to send: sluice send <type> <payload as JSON>');
+        throw usageError('give a type and a payload: sluice send <type> <payload as JSON>');
       const waitMs = waitOf(args);
       const body = bodyOf(args, type, await payloadOf(given, stdin));
-      // With an id of our own a repeat is safe: it is stored once.
+      // The id is chosen here, so a retry is safe: the message is stored once.
       const sent = await api.call('POST', '/v1/messages', { body, retries: RETRIES });
-      const answer = waitMs === undefined ? sent.body : await ended(api, sent.body, waitMs);
-      const before = answer.duplicate ? ' (sent before)' : '';
-      const why = answer.explanation ? `  ${answer.explanation}\n` : '';
-      output.answer(answer, () => `${answer.id} ${answer.status}${before}\n${why}`);
-      return waitMs === undefined || answer.status === 'finished' ? EXIT.ok : EXIT.refused;
+      const result = waitMs === undefined ? sent.body : await waitForEnd(api, sent.body, waitMs);
+      const duplicate = result.duplicate ? ' (duplicate)' : '';
+      const why = result.explanation ? `  ${result.explanation}\n` : '';
+      output.result(result, () => `${result.id} ${result.status}${duplicate}\n${why}`);
+      return waitMs === undefined || result.status === 'finished' ? EXIT.ok : EXIT.failed;
     },
   };
 }
@@ -70,7 +70,7 @@ async function fileOf(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw usageFault(`cannot read ${path} (${(error as { code?: string }).code})`);
+    throw usageError(`cannot read ${path} (${(error as { code?: string }).code})`);
   }
 }
 
@@ -79,7 +79,7 @@ function headersOf(given: readonly string[]): Record<string, string> | undefined
   return Object.fromEntries(
     given.map((one) => {
       const at = one.indexOf('=');
-      if (at < 1) throw usageFault(`--header ${one} is not name=value`);
+      if (at < 1) throw usageError(`--header ${one} is not name=value`);
       return [one.slice(0, at), one.slice(at + 1)];
     }),
   );
@@ -89,11 +89,11 @@ function waitOf(args: Arguments): number | undefined {
   const text = args.text('wait');
   if (text === undefined) return undefined;
   const seconds = Number(text.replace(/s$/, ''));
-  if (!(seconds >= 0)) throw usageFault(`--wait ${text} is not a number of seconds`);
+  if (!(seconds >= 0)) throw usageError(`--wait ${text} is not a number of seconds`);
   return seconds * 1_000;
 }
 
-async function ended(api: Api, sent: { id: string; status: string }, waitMs: number) {
+async function waitForEnd(api: Api, sent: { id: string; status: string }, waitMs: number) {
   const until = Date.now() + waitMs;
   const path = `/v1/messages/${encodeURIComponent(sent.id)}`;
   for (;;) {
@@ -103,6 +103,6 @@ async function ended(api: Api, sent: { id: string; status: string }, waitMs: num
       const { explanation } = (await api.get(`${path}/why`)).body;
       return { ...sent, status, error, explanation };
     }
-    await pause(LOOK_EVERY_MS);
+    await pause(POLL_MS);
   }
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Api } from '../api.ts';
+import { CliError, EXIT, usageError } from '../cli-error.ts';
 import type { Command } from '../command.ts';
-import { EXIT, Fault, usageFault } from '../faults.ts';
 import { type Output, secondsText, table } from '../output.ts';
 import { Samples } from '../samples.ts';
 
@@ -23,7 +23,7 @@ interface Status extends Backlog {
   readonly ready: boolean;
   readonly alive: boolean;
   readonly listeners: readonly (Backlog['listeners'][number] & { readonly state: string })[];
-  /** Of the replica that answered, since it started. */
+  /** Counts of the replica that responded, since it started. */
   readonly counts: {
     readonly since: number;
     readonly accepted: number;
@@ -34,51 +34,51 @@ interface Status extends Backlog {
 
 export const status: Command = {
   name: 'status',
-  summary: 'Show what waits, how old it is and how fast it goes; anew every few seconds.',
+  summary: 'Show queue lengths, ages and rates, refreshed every few seconds.',
   usages: ['[--once]'],
   options: {
-    once: { type: 'boolean', about: 'Show it once; exit code 1 when the replica is not ready or not alive.' },
-    every: { type: 'string', value: 'seconds', about: 'How often to look (2).' },
+    once: { type: 'boolean', about: 'Show it once; exit code 1 if the replica is not ready or not alive.' },
+    every: { type: 'string', value: 'seconds', about: 'Refresh interval (default 2).' },
   },
   async run(args, { api, output, stopping }) {
     const everyMs = Number(args.text('every') ?? 2) * 1_000;
-    if (!(everyMs >= 100)) throw usageFault('--every must be at least 0.1 seconds');
+    if (!(everyMs >= 100)) throw usageError('--every must be at least 0.1 seconds');
     if (args.flag('once')) {
-      const now = await look(api);
-      output.answer(now, (limit) => shown(now, undefined, limit));
-      return now.ready && now.alive ? EXIT.ok : EXIT.refused;
+      const now = await fetchStatus(api);
+      output.result(now, (limit) => render(now, undefined, limit));
+      return now.ready && now.alive ? EXIT.ok : EXIT.failed;
     }
     let before: Status | undefined;
     while (!stopping.aborted) {
-      before = await lookAgain(before, api, output);
+      before = await refresh(before, api, output);
       await pause(everyMs, undefined, { signal: stopping }).catch(() => undefined);
     }
     return EXIT.ok;
   },
 };
 
-/** Whoever watches wants to see an outage begin and end; one that was there from the start is no outage. */
-async function lookAgain(before: Status | undefined, api: Api, output: Output): Promise<Status> {
+/** Shows an outage instead of ending with an error, unless the first request already fails. */
+async function refresh(before: Status | undefined, api: Api, output: Output): Promise<Status> {
   try {
-    const now = await look(api);
-    output.screen(now, (limit) => shown(now, before, limit));
+    const now = await fetchStatus(api);
+    output.screen(now, (limit) => render(now, before, limit));
     return now;
   } catch (error) {
-    if (!before || !(error instanceof Fault && error.passing)) throw error;
+    if (!before || !(error instanceof CliError && error.transient)) throw error;
     const { message } = error;
     const at = new Date().toISOString();
     output.screen(
       { at, url: api.url, error: message },
-      (limit) => `${timeOf(at)}  ${message}\n\n${shown(before, undefined, limit)}`,
+      (limit) => `${timeOf(at)}  ${message}\n\n${render(before, undefined, limit)}`,
     );
     return before;
   }
 }
 
-async function look(api: Api): Promise<Status> {
+async function fetchStatus(api: Api): Promise<Status> {
   const [ready, alive, metrics, listeners, backlog] = await Promise.all([
-    api.ask('GET', '/readyz', { retries: 1 }),
-    api.ask('GET', '/livez', { retries: 1 }),
+    api.request('GET', '/readyz', { retries: 1 }),
+    api.request('GET', '/livez', { retries: 1 }),
     api.get('/metrics'),
     api.list('/v1/listeners', {}, 10_000),
     api.get('/v1/backlog'),
@@ -104,10 +104,10 @@ async function look(api: Api): Promise<Status> {
   };
 }
 
-function shown(now: Status, before: Status | undefined, cellLimit: number): string {
+function render(now: Status, before: Status | undefined, cellLimit: number): string {
   const { inbox, listeners } = now;
   const lines = [
-    `${now.url}  ${now.ready ? 'ready' : 'NOT READY'}, ${now.alive ? 'alive' : 'STANDING STILL'}  ${timeOf(now.at)}`,
+    `${now.url}  ${now.ready ? 'ready' : 'NOT READY'}, ${now.alive ? 'alive' : 'STALLED'}  ${timeOf(now.at)}`,
     rates(now, before),
     '',
     table(
@@ -144,7 +144,7 @@ function timeOf(at: string): string {
   return `${at.slice(11, 19)} UTC`;
 }
 
-/** Another replica, or one that started anew, has counts of its own. */
+/** Rates since the last refresh, or totals if another replica responded or the replica was restarted. */
 function rates(now: Status, before: Status | undefined): string {
   if (before?.counts.since !== now.counts.since) {
     const { accepted, processed, delivered } = now.counts;

@@ -4,10 +4,10 @@ import { pendingMigrations } from '../../database/migrate.ts';
 import { DatabaseUnusableError, queryServer, refuseUnusable } from '../../database/server-check.ts';
 import { clockFinding } from './clock-finding.ts';
 import { DOCTOR_QUERY } from './doctor.sql.ts';
-import { type Finding, fault, ok, warning } from './finding.ts';
+import { type Finding, failed, ok, warning } from './finding.ts';
 
-/** What the statement answers with. */
-export interface Look {
+/** The row that DOCTOR_QUERY returns. */
+export interface ServerState {
   readonly version: string;
   readonly major: number;
   readonly durability: string;
@@ -17,7 +17,7 @@ export interface Look {
   readonly read_only: string;
   readonly autovacuum: string;
   readonly isolation: string;
-  readonly most_connections: number;
+  readonly max_connections: number;
   readonly connections: number;
   readonly longest_transaction: number | null;
   readonly slots_behind: string;
@@ -27,60 +27,62 @@ export interface Look {
 const TIMEOUT_MS = 10_000;
 const LONG_TRANSACTION_SECONDS = 300;
 
-/** The server as replicas would find it. */
+/** Checks the server with the connection a replica would use. */
 export async function checkDatabase(url: string): Promise<readonly Finding[]> {
   try {
     return await queryServer(url, 'sluice doctor', TIMEOUT_MS, (client) => findings(client, url));
   } catch (error) {
-    if (error instanceof DatabaseUnusableError) return [fault('database', error.message)];
+    if (error instanceof DatabaseUnusableError) return [failed('database', error.message)];
     throw error;
   }
 }
 
 async function findings(client: pg.Client, url: string): Promise<readonly Finding[]> {
   const askedAtMs = Date.now();
-  const { rows } = await client.query<Look>(DOCTOR_QUERY);
+  const { rows } = await client.query<ServerState>(DOCTOR_QUERY);
   const halfwayMs = (askedAtMs + Date.now()) / 2;
-  const look = rows[0]!;
-  return [...findingsOf(look, halfwayMs), await schema(url)];
+  const state = rows[0]!;
+  return [...findingsOf(state, halfwayMs), await schema(url)];
 }
 
-/** Pure. */
-export function findingsOf(look: Look, halfwayMs: number): readonly Finding[] {
-  const ahead = clockFinding('clock of the database', Number(look.now_ms) - halfwayMs);
-  return [usable(look), ...durable(look), ahead, ...burdens(look)];
+/** Pure: derives the findings from the state of the server. */
+export function findingsOf(state: ServerState, halfwayMs: number): readonly Finding[] {
+  const ahead = clockFinding('clock of the database', Number(state.now_ms) - halfwayMs);
+  return [usable(state), ...durability(state), ahead, ...load(state)];
 }
 
-function usable(look: Look): Finding {
+function usable(state: ServerState): Finding {
   try {
-    refuseUnusable(look);
-    return ok('database', `PostgreSQL ${look.version}, ${look.encoding}`);
+    refuseUnusable(state);
+    return ok('database', `PostgreSQL ${state.version}, ${state.encoding}`);
   } catch (error) {
-    return fault('database', (error as Error).message);
+    return failed('database', (error as Error).message);
   }
 }
 
-function durable({ fsync, full_page_writes, read_only }: Look): Finding[] {
+function durability({ fsync, full_page_writes, read_only }: ServerState): Finding[] {
   const findings: Finding[] = [];
   if (fsync === 'off')
     findings.push(
-      fault('durability', 'fsync is off', 'a crash of the machine can destroy the database: set fsync = on'),
+      failed('durability', 'fsync is off', 'a crash of the machine can destroy the database: set fsync = on'),
     );
   if (full_page_writes === 'off')
     findings.push(
-      fault('durability', 'full_page_writes is off', 'safe only where the disk writes pages as a whole'),
+      failed('durability', 'full_page_writes is off', 'safe only if the file system writes pages atomically'),
     );
   if (read_only === 'on')
-    findings.push(fault('durability', 'it is a standby, or read-only', 'point DATABASE_URL at the primary'));
+    findings.push(
+      failed('durability', 'the server is a standby, or read-only', 'point DATABASE_URL at the primary'),
+    );
   return findings.length ? findings : [ok('durability', 'fsync, full_page_writes, synchronous_commit')];
 }
 
-function burdens(look: Look): Finding[] {
+function load(state: ServerState): Finding[] {
   const findings: Finding[] = [];
-  const { connections, most_connections: most, longest_transaction: longest } = look;
-  const used = `${connections} of ${most}`;
+  const { connections, max_connections: max, longest_transaction: longest } = state;
+  const used = `${connections} of ${max}`;
   findings.push(
-    connections > most * 0.9
+    connections > max * 0.9
       ? warning('connections', used, 'raise max_connections, or lower DATABASE_POOL_SIZE')
       : ok('connections', used),
   );
@@ -88,25 +90,19 @@ function burdens(look: Look): Finding[] {
     findings.push(
       warning(
         'transactions',
-        `one has been open for ${Math.round(longest)} s`,
-        'nothing dead can be removed meanwhile, and claims grow slow: end it',
+        `a transaction has been open for ${Math.round(longest)} s`,
+        'vacuum cannot remove dead rows meanwhile, and claims get slow: end it',
       ),
     );
-  if (look.autovacuum === 'off')
+  if (state.autovacuum === 'off')
+    findings.push(failed('autovacuum', 'off', 'frequently updated tables need it: set autovacuum = on'));
+  if (state.isolation !== 'read committed')
     findings.push(
-      fault('autovacuum', 'off', 'tables that are updated all the time need it: set autovacuum = on'),
+      warning('isolation', `default is ${state.isolation}`, 'the engine is designed for read committed'),
     );
-  if (look.isolation !== 'read committed')
+  if (Number(state.slots_behind) > 0)
     findings.push(
-      warning('isolation', `default is ${look.isolation}`, 'read committed is what the engine is made for'),
-    );
-  if (Number(look.slots_behind) > 0)
-    findings.push(
-      warning(
-        'replication slots',
-        `${look.slots_behind} nobody reads`,
-        'their WAL fills the disk: drop them',
-      ),
+      warning('replication slots', `${state.slots_behind} inactive`, 'their WAL fills the disk: drop them'),
     );
   return findings;
 }
@@ -117,5 +113,5 @@ async function schema(url: string): Promise<Finding> {
   const { SCHEMA } = await import('../../schema.ts');
   const pending = await pendingMigrations(url, loadSettings({ DATABASE_URL: url }), SCHEMA);
   if (pending.length === 0) return ok('migrations', 'up to date');
-  return fault('migrations', `${pending.length} to run: ${pending.join(', ')}`, 'run "npm run migrate"');
+  return failed('migrations', `${pending.length} pending: ${pending.join(', ')}`, 'run "npm run migrate"');
 }

@@ -1,8 +1,8 @@
 export interface Finding {
   readonly check: string;
-  readonly verdict: 'ok' | 'warning' | 'fault' | 'skipped';
+  readonly verdict: 'ok' | 'warning' | 'failed' | 'skipped';
   readonly found: string;
-  /** What to do about it. */
+  /** The next step for the operator. */
   readonly next?: string;
 }
 
@@ -14,6 +14,6 @@ export function warning(check: string, found: string, next: string): Finding {
   return { check, verdict: 'warning', found, next };
 }
 
-export function fault(check: string, found: string, next?: string): Finding {
-  return { check, verdict: 'fault', found, ...(next ? { next } : {}) };
+export function failed(check: string, found: string, next?: string): Finding {
+  return { check, verdict: 'failed', found, ...(next ? { next } : {}) };
 }

@@ -1,11 +1,11 @@
 import { metadataIn } from '../../config/egress-allow-variable.ts';
 import { isBound } from '../../config/key-binding.ts';
 import { isLoopback, loadSettings, type Settings, SettingsError } from '../../config/settings.ts';
-import { type Finding, fault, ok, warning } from './finding.ts';
+import { type Finding, failed, ok, warning } from './finding.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What would stop a start, and what would not but is unwise. */
+/** Errors that would prevent a start, and warnings about valid but unsafe settings. */
 export function checkSettings(environment: Environment): readonly Finding[] {
   let settings: Settings;
   try {
@@ -14,25 +14,25 @@ export function checkSettings(environment: Environment): readonly Finding[] {
     if (!(error instanceof SettingsError)) throw error;
     return error.message
       .split('\n')
-      .map((line) => fault('settings', line, 'the service does not start with it'));
+      .map((line) => failed('settings', line, 'the service does not start with this value'));
   }
-  const unwise = unwiseOf(settings);
+  const unwise = warningsOf(settings);
   return unwise.length ? unwise : [ok('settings', 'valid')];
 }
 
-function unwiseOf(settings: Settings): readonly Finding[] {
+function warningsOf(settings: Settings): readonly Finding[] {
   const findings: Finding[] = [];
   const warn = (found: string, next: string) => findings.push(warning('settings', found, next));
   const remote = settings.databaseUrl !== undefined && !isLoopback(new URL(settings.databaseUrl).hostname);
   if (remote && settings.secretsKeys.length === 0)
     warn(
       'SECRETS_KEYS is not set',
-      'replicas on other machines cannot read what this one seals: set it, the same everywhere',
+      'replicas on other machines cannot decrypt what this one encrypts: set it to the same value everywhere',
     );
   if (settings.metricsAccess === 'open' && !isLoopback(settings.host!))
     warn(
       'METRICS_ACCESS is open',
-      'everybody who reaches the port can read the metrics: set METRICS_ACCESS=keyed, or keep the port inside',
+      'anyone who reaches the port can read the metrics: set METRICS_ACCESS=keyed, or keep the port private',
     );
   if (settings.egressAllow.some(({ prefix }) => prefix === 0))
     warn(
@@ -42,13 +42,13 @@ function unwiseOf(settings: Settings): readonly Finding[] {
   else if (settings.egressAllow.some((range) => metadataIn(range) !== undefined))
     warn(
       'EGRESS_ALLOW contains a metadata address',
-      'a listener could be pointed at where the cloud hands out credentials: name narrower ranges',
+      'a listener could be pointed at the address where the cloud gives out credentials: use narrower ranges',
     );
   const unbound = settings.apiKeys.filter((key) => key.scopes.includes('produce') && !isBound(key));
   if (unbound.length > 0 && settings.apiKeys.some(isBound))
     warn(
-      `API_KEYS binds some producers, but not ${unbound.map(({ name }) => name).join(', ')}`,
-      'those can still post for the sources and keys of the others: bind them, too',
+      `API_KEYS restricts some producers to sources or keys, but not ${unbound.map(({ name }) => name).join(', ')}`,
+      'these can still post for the sources and keys of the others: restrict them, too',
     );
   return findings;
 }

@@ -5,15 +5,14 @@ import { promisify } from 'node:util';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import type { Layout } from './layout.ts';
 
-/** Who runs PostgreSQL's programs: null is the user of this process. */
+/** The user that runs PostgreSQL's programs; null means the user of this process. */
 export type Account = { uid: number; gid: number } | null;
 
 const ACCOUNTS_FOR_ROOT = ['postgres', 'nobody'];
 
 /**
- * PostgreSQL refuses to run as root, so root lends it another user: the owner of existing data (a service
- * started by a plain user once and by root another time keeps working for both), else `postgres`, else
- * `nobody`.
+ * PostgreSQL refuses to run as root, so root runs it as another user: the owner of existing data (a service that is
+ * started sometimes by a plain user and sometimes by root works for both), else `postgres`, else `nobody`.
  */
 export async function chooseAccount(layout: Layout): Promise<Account> {
   const ourUid = process.getuid?.();
@@ -27,12 +26,12 @@ export async function chooseAccount(layout: Layout): Promise<Account> {
   return accountForRoot();
 }
 
-/** Data that root made or copied here (a restored backup, say) goes to the account that is to run it. */
+/** Data that root created or copied here (such as a restored backup) is given to the account that runs PostgreSQL. */
 export async function ownData(account: Account, data: string): Promise<void> {
   if (account !== null && (await stat(data)).uid !== account.uid) await giveTo(account, data);
 }
 
-/** Gives a folder and all in it to the account; the folder itself last, so an interrupted run is repeated. */
+/** Changes the owner of a folder and its content; the folder itself last, so that an interrupted run is repeated. */
 export async function giveTo(account: Account, path: string): Promise<void> {
   if (account === null) return;
   for (const entry of await readdir(path, { withFileTypes: true })) {
@@ -43,7 +42,7 @@ export async function giveTo(account: Account, path: string): Promise<void> {
   await chown(path, account.uid, account.gid);
 }
 
-/** Asks the kernel rather than reading modes: ACLs and mounts count too. */
+/** Tries it instead of reading file modes: ACLs and mounts count, too. */
 export async function canEnter(account: Account, directory: string): Promise<boolean> {
   if (account === null) return true;
   try {

@@ -4,8 +4,8 @@ import { type Account, canEnter } from './account.ts';
 import { makeMissingLinks } from './binaries-links.ts';
 
 /**
- * A copy of the package's binaries in `place` that every user may run, made once per version of the
- * package. Null when it cannot be made there, or the account could not reach it.
+ * Copies the package's binaries to `place`, executable by every user, once per version of the package. Returns null if
+ * the copy cannot be made there or the account cannot reach it.
  */
 export async function copyBinaries(
   packageRoot: string,
@@ -20,7 +20,7 @@ export async function copyBinaries(
     if (!(await exists(copy))) await makeCopy(join(packageRoot, 'native'), place, copy);
     return copy;
   } catch {
-    return null; // the place is read-only or full: the next one may do
+    return null; // the place is read-only or full: the caller tries the next one
   }
 }
 
@@ -29,7 +29,7 @@ async function nameOfCopy(packageRoot: string): Promise<string> {
   return `postgres-${version}-${process.platform}-${process.arch}`;
 }
 
-/* It appears by a rename: a copy that exists is complete, also when two services make it at once. */
+/* The copy is renamed into place: one that exists is complete, even if two services make it at once. */
 async function makeCopy(native: string, place: string, copy: string): Promise<void> {
   const halfMade = await mkdtemp(join(place, 'copying-'));
   try {
@@ -44,7 +44,7 @@ async function makeCopy(native: string, place: string, copy: string): Promise<vo
   }
 }
 
-/* The project may have been installed under a umask that kept others out. */
+/* The project may have been installed with a umask that excludes other users. */
 async function openToAll(directory: string): Promise<void> {
   await chmod(directory, 0o755);
   for (const entry of await readdir(directory, { withFileTypes: true })) {

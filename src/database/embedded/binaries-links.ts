@@ -2,8 +2,8 @@ import { access, readFile, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 
 /**
- * npm packs no symbolic links. The package makes them in an install script, which npm 12 and
- * `npm ci --ignore-scripts` do not run, so they are made here. False when one is missing and cannot be.
+ * npm packs no symbolic links. The package creates them in an install script, which npm 12 and `npm ci --ignore-scripts`
+ * do not run, so they are created here. Returns false if a missing link cannot be created.
  */
 export async function makeMissingLinks(native: string): Promise<boolean> {
   const listed = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
@@ -23,7 +23,7 @@ async function makeLink(
     return true;
   } catch {
     return access(link).then(
-      () => true, // it was there
+      () => true, // it exists already
       () => false,
     );
   }

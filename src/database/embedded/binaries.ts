@@ -6,7 +6,7 @@ import { makeMissingLinks } from './binaries-links.ts';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import { asAccount, runProgram } from './run-program.ts';
 
-/** PostgreSQL's programs, tried with the account that is to run them. */
+/** PostgreSQL's programs, tested with the account that will run them. */
 export interface Binaries {
   postgres: string;
   initdb: string;
@@ -15,7 +15,7 @@ export interface Binaries {
 
 type Attempt = { ok: true; binaries: Binaries } | { ok: false; reason: string };
 
-/** The npm package with this machine's PostgreSQL; it is an optional dependency, so it may not be there. */
+/** The npm package with PostgreSQL for this platform; an optional dependency, so it may be missing. */
 export function locatePackage(platform: string = process.platform, arch: string = process.arch): string {
   const name = `@embedded-postgres/${platform === 'win32' ? 'windows' : platform}-${arch}`;
   try {
@@ -30,9 +30,8 @@ export function locatePackage(platform: string = process.platform, arch: string 
 }
 
 /**
- * Binaries that run: the package's own, else a copy in the first of `copyPlaces` that will do. A copy is
- * needed when the account cannot reach the project's folder, or when the package is read-only and lacks
- * its links.
+ * Binaries that run: those of the package, else a copy in the first usable one of `copyPlaces`. A copy is needed when the
+ * account cannot reach the project folder, or when the package is read-only and lacks its links.
  */
 export async function usableBinaries(
   account: Account,
@@ -57,7 +56,7 @@ async function useInPlace(account: Account, native: string): Promise<Attempt> {
   return { ok: false, reason: 'the package is read-only and lacks the links its install script makes' };
 }
 
-/* Running one is the check: it needs the path, the modes, the mount, the C library and the links. */
+/* Checked by running it: that covers the path, file modes, mount options, the C library and the links. */
 async function tryOut(account: Account, native: string): Promise<Attempt> {
   const suffix = process.platform === 'win32' ? '.exe' : '';
   const postgres = join(native, 'bin', `postgres${suffix}`);

@@ -9,11 +9,11 @@ export interface Cluster {
   layout: Layout;
   account: Account;
   binaries: Binaries;
-  /** May the account reach the data folder by its path? */
+  /** Whether the account can reach the data folder by its path. */
   reachable: boolean;
 }
 
-/** Finds who is to run PostgreSQL on this folder, and binaries that this user can run. */
+/** Chooses the account that runs PostgreSQL on this folder, and binaries that this account can run. */
 export async function clusterOn(layout: Layout): Promise<Cluster> {
   const account = await chooseAccount(layout);
   const binaries = await usableBinaries(account, locatePackage(), copyPlaces(layout, account));
@@ -27,19 +27,19 @@ export async function clusterOn(layout: Layout): Promise<Cluster> {
   return { layout, account, binaries, reachable };
 }
 
-/* /var/cache is root's and everyone may read it; a folder with a known name in /tmp could be another's. */
+/* /var/cache belongs to root and is readable by all; a folder with a known name in /tmp could belong to another user. */
 function copyPlaces(layout: Layout, account: Account): string[] {
   return [join(layout.root, 'binaries'), ...(account === null ? [] : ['/var/cache/sluice'])];
 }
 
 /**
- * How to name a data directory to a program whose working directory it is.
+ * The `-D` argument for a program that is started with the data directory as its working directory.
  *
- * As root with the project in, say, /root (mode 0700), the account that runs PostgreSQL may not walk down
- * to the data, and PostgreSQL changes into it by name. Node changes into `cwd` while it is still root, and
- * Linux resolves /proc/self/cwd without a walk from the top, so the server runs where it is: no other
- * folder's mode is changed, and the data does not move out of the project. Tried with initdb, the
- * single-user mode, the server, its backends, a reload and extensions.
+ * As root with the project in a folder such as /root (mode 0700), the account that runs PostgreSQL cannot reach the data
+ * by its path, and PostgreSQL changes into it by its path. Node changes into `cwd` while it is still root, and Linux
+ * resolves /proc/self/cwd without walking the path, so the server runs in place: no folder's mode is changed, and the
+ * data does not leave the project. Tried with initdb, the single-user mode, the server, its backends, a reload and
+ * extensions.
  */
 export function dataArgument(cluster: Cluster, directory: string): string {
   return cluster.reachable ? directory : '/proc/self/cwd';

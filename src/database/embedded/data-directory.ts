@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import { type Layout, layoutOf } from './layout.ts';
 
-/** Makes the data folder if need be, and makes sure that it can be written. */
+/** Creates the data folder if necessary, and checks that it is writable. */
 export async function prepareDataDirectory(path: string): Promise<Layout> {
   const directory = resolve(path);
   try {
@@ -15,19 +15,19 @@ export async function prepareDataDirectory(path: string): Promise<Layout> {
   }
 }
 
-/** Is there data already? Refuses what is not PostgreSQL's, or is another major version's. */
+/** Whether there is data already. Refuses files that are not PostgreSQL data, and data of another major version. */
 export async function holdsData(layout: Layout, major: number): Promise<boolean> {
   const version = await readFile(`${layout.data}/PG_VERSION`, 'utf8').catch(ifAbsent(null));
   if (version === null) {
-    const strangers = await readdir(layout.data).catch(ifAbsent([]));
-    if (strangers.length > 0) throw notPostgres(layout);
+    const otherFiles = await readdir(layout.data).catch(ifAbsent([]));
+    if (otherFiles.length > 0) throw notPostgres(layout);
     return false;
   }
   if (version.trim() !== String(major)) throw otherMajor(layout, version.trim(), major);
   return true;
 }
 
-/** The file system's complaint about the data folder as one line with the next step. */
+/** A file system error about the data folder as one line with the next step. */
 export function unusable(directory: string, error: unknown): EmbeddedPostgresError {
   const { code, message } = error as NodeJS.ErrnoException;
   const readOnly = code === 'EACCES' || code === 'EPERM' || code === 'EROFS';
@@ -36,7 +36,7 @@ export function unusable(directory: string, error: unknown): EmbeddedPostgresErr
     readOnly
       ? `No permission${user} to write the data folder ${directory} (${message}): ` +
           'make it writable for that user (chown -R), or set DATABASE_URL.'
-      : `The data folder ${directory} cannot be used (${message}): put that right, or set DATABASE_URL.`,
+      : `The data folder ${directory} cannot be used (${message}): fix the cause, or set DATABASE_URL.`,
     { cause: error },
   );
 }
@@ -57,7 +57,7 @@ function notPostgres(layout: Layout): EmbeddedPostgresError {
 
 function otherMajor(layout: Layout, theirs: string, ours: number): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
-    `The data in ${layout.data} is PostgreSQL ${theirs}'s, the embedded one is ${ours}: ` +
+    `The data in ${layout.data} was created by PostgreSQL ${theirs}, the embedded version is ${ours}: ` +
       `dump it with PostgreSQL ${theirs} (pg_dump) and move that folder away, ` +
       `or run it with PostgreSQL ${theirs} yourself and set DATABASE_URL. Nothing was changed.`,
   );

@@ -1,4 +1,4 @@
-/** Why the embedded PostgreSQL cannot run: one clear line that ends with the next step. */
+/** Why the embedded PostgreSQL cannot run: one line that ends with the next step. */
 export class EmbeddedPostgresError extends Error {
   override readonly name = 'EmbeddedPostgresError';
 

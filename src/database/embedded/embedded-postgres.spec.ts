@@ -69,7 +69,7 @@ afterEach(async () => {
 afterAll(() => rmSync(room, { recursive: true, force: true, maxRetries: 5 }));
 
 describe('the embedded PostgreSQL', () => {
-  it('makes a durable database behind a generated password on loopback only', async () => {
+  it('creates a durable database with a generated password, on loopback only', async () => {
     const dataDirectory = newFolder();
     const server = await start({ dataDirectory, settings: {} });
     const [shown] = await query(
@@ -104,7 +104,7 @@ describe('the embedded PostgreSQL', () => {
     expect(await readMark(second.url)).toBe(mark);
   });
 
-  it('takes another port when the last one is in use', async () => {
+  it('uses another port when the last one is in use', async () => {
     const dataDirectory = shared;
     const port = await takenPort();
     writeFileSync(join(dataDirectory, 'port'), String(port));
@@ -113,7 +113,7 @@ describe('the embedded PostgreSQL', () => {
     await expectToAnswer(server.url);
   });
 
-  it('takes another port when the chosen one is snatched before the server has it', async () => {
+  it('uses another port when the chosen one is taken before the server starts', async () => {
     const port = await takenPort();
     const offered = [port];
     const choose: typeof choosePort = async (...last) => offered.shift() ?? choosePort(...last);
@@ -132,7 +132,7 @@ describe('the embedded PostgreSQL', () => {
     expect(readFileSync(join(dataDirectory, 'password'), 'utf8')).not.toBe(before);
   });
 
-  it('cuts a log that has grown too large and keeps one older file', async () => {
+  it('truncates a log that has grown too large and keeps one older file', async () => {
     const dataDirectory = shared;
     const log = join(dataDirectory, 'postgres.log');
     truncateSync(log, 11 * 1024 * 1024);
@@ -146,7 +146,7 @@ describe('the embedded PostgreSQL', () => {
 });
 
 describe('stopping', () => {
-  it('can be asked twice, leaves no process and gives the folder back', async () => {
+  it('can be called twice, leaves no process and releases the folder', async () => {
     const dataDirectory = shared;
     const server = await start({ dataDirectory });
     await Promise.all([server.stop(), server.stop()]);
@@ -155,7 +155,7 @@ describe('stopping', () => {
     expect(readdirSync(dataDirectory).filter((name) => name.startsWith('owner'))).toEqual([]);
   });
 
-  it('tells when the server ends unasked, and starts again after that', async () => {
+  it('reports when the server stops unexpectedly, and starts again after that', async () => {
     const dataDirectory = shared;
     const server = await start({ dataDirectory });
     process.kill(server.pid, 'SIGKILL');
@@ -195,7 +195,7 @@ describe('stopping', () => {
     await expect(query(url, 'SELECT 1')).rejects.toThrow('ECONNREFUSED');
   });
 
-  it('does not hold back a process that has nothing else to do', async () => {
+  it('does not keep a process alive that has nothing else to do', async () => {
     const owner = startOwner(shared, { argument: 'leave' });
     const ended = once(owner.process, 'exit');
     expect(await owner.line()).toHaveProperty('url');
@@ -249,7 +249,7 @@ describe('after a kill -9', () => {
     await expectToAnswer((await starting).url);
   });
 
-  it('starts afresh where an initdb was killed half way', async () => {
+  it('starts over where an initdb was killed', async () => {
     const dataDirectory = newFolder();
     const owner = startOwner(dataDirectory);
     const halfMade = () => readdirSync(dataDirectory).filter((name) => name.startsWith('initializing-'));
@@ -264,7 +264,7 @@ describe('after a kill -9', () => {
     expect(halfMade()).toEqual([]);
   });
 
-  it('never harms a stranger that got the pid of the old postmaster', async () => {
+  it('never harms an unrelated process that got the pid of the old postmaster', async () => {
     const other = await start({ dataDirectory: newFolder() }); // a PostgreSQL, but not on this folder
     const dataDirectory = shared;
     const data = join(dataDirectory, 'postgres');
@@ -283,7 +283,7 @@ describe('after a kill -9', () => {
 });
 
 describe('two services on one folder', () => {
-  it('refuses the second in one line that names the owner, and leaves the first alone', async () => {
+  it('refuses the second in one line that names the owner, and does not affect the first', async () => {
     const dataDirectory = shared;
     const owner = startOwner(dataDirectory);
     const first = await owner.line();
@@ -300,7 +300,7 @@ describe('two services on one folder', () => {
     await expectToAnswer(first.url);
   });
 
-  it('lets at most one through when several start at once', async () => {
+  it('lets at most one start when several start at once', async () => {
     const dataDirectory = shared;
     const answers = await Promise.all([1, 2, 3].map(() => startOwner(dataDirectory).line()));
     const started = answers.filter((answer) => answer.url);
@@ -309,7 +309,7 @@ describe('two services on one folder', () => {
     await expectToAnswer(started[0]!.url);
   });
 
-  it('does not take a process that got the pid of a dead owner for the owner', async () => {
+  it('does not mistake a process with the pid of a dead owner for the owner', async () => {
     const dataDirectory = shared;
     for (const pid of [process.pid, process.ppid]) writeFileSync(join(dataDirectory, `owner-${pid}-0-1`), '');
     const server = await start({ dataDirectory });
@@ -324,7 +324,7 @@ describe('refuses in one line with the next step', () => {
     const versionFile = join(dataDirectory, 'postgres', 'PG_VERSION');
     writeFileSync(versionFile, '16\n');
     expect(await refusalOf({ dataDirectory })).toMatch(
-      /PostgreSQL 16's, the embedded one is 18: dump .*DATABASE_URL/,
+      /created by PostgreSQL 16, the embedded version is 18: dump .*DATABASE_URL/,
     );
     expect(readdirSync(dataDirectory)).toEqual(['postgres']);
     expect(readFileSync(versionFile, 'utf8')).toBe('16\n');
@@ -338,7 +338,7 @@ describe('refuses in one line with the next step', () => {
     expect(readFileSync(join(dataDirectory, 'postgres', 'thesis.txt'), 'utf8')).toBe('mine');
   });
 
-  it('a server that does not start, with its last words, and can be started again', async () => {
+  it('a server that does not start, with its error, and can be started again', async () => {
     const dataDirectory = shared;
     const refusal = await refusalOf({ dataDirectory, settings: { shared_bufers: '1MB' } });
     expect(refusal).toContain('unrecognized configuration parameter "shared_bufers"');
@@ -375,7 +375,7 @@ describe('refuses in one line with the next step', () => {
   });
 });
 
-describe('whoever starts it, wherever it lies', () => {
+describe('any user and any folder', () => {
   asRoot('runs for root as another user, in a folder that only root may enter', async () => {
     const secret = newFolder(0o700);
     const dataDirectory = join(secret, '.data');
@@ -419,7 +419,7 @@ describe('whoever starts it, wherever it lies', () => {
     expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).toContain(join(dataDirectory, 'binaries'));
   });
 
-  it('makes the links that an install without scripts lacks', async () => {
+  it('creates the links that are missing after an install without scripts', async () => {
     const project = projectWithPackage(0o755);
     removeLinks(project);
     const { url, pid } = await startOwner(shared, { project }).line();

@@ -18,7 +18,7 @@ export interface EmbeddedPostgresOptions {
   dataDirectory: string;
   /** Extra server settings, e.g. `{ fsync: 'off' }`; without them what is committed survives a power cut. */
   settings?: Record<string, string>;
-  /** Gets what a person may want to know, line by line. */
+  /** Receives log lines. */
   log?: (line: string) => void;
 }
 
@@ -27,17 +27,17 @@ export interface EmbeddedPostgres {
   url: string;
   port: number;
   pid: number;
-  /** Stops the server and gives the data folder back; resolves when it is gone. May be called again. */
+  /** Stops the server and releases the data folder; resolves when the server has exited. May be called again. */
   stop(): Promise<void>;
-  /** Signals the server to stop and waits for nothing: for when this process exits. */
+  /** Signals the server to stop without waiting: for an exit handler of this process. */
   requestStop(): void;
-  /** Resolves when the server ends unasked; after `stop()` it stays pending. */
+  /** Resolves when the server stops unexpectedly; after `stop()` it stays pending. */
   exited: Promise<ServerEnd>;
 }
 
 /**
- * Starts the real PostgreSQL that npm installed, on `dataDirectory`. What keeps it from running is thrown as
- * an EmbeddedPostgresError. It hooks into no signal and no exit: call `stop()` after everything else.
+ * Starts the PostgreSQL server that npm installed, on `dataDirectory`. Failures are thrown as EmbeddedPostgresError. It
+ * registers no signal handler and no exit hook: call `stop()` after everything else has stopped.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const { settings = {}, log = () => {} } = options;

@@ -9,8 +9,8 @@ import { asAccount, type ProgramResult, runProgram } from './run-program.ts';
 export const DATABASE = 'sluice';
 const HALF_MADE = 'initializing-';
 
-/* --locale=C with PostgreSQL's own C.UTF-8: the same order and case rules on every machine, whatever
-   locales it has. */
+/* --locale=C with PostgreSQL's builtin C.UTF-8: the same sort order and case rules on every machine, whatever locales
+   are installed. */
 const INITDB_OPTIONS = [
   `--username=${ROLE}`,
   '--pwfile=../password',
@@ -23,8 +23,8 @@ const INITDB_OPTIONS = [
 ];
 
 /**
- * Makes the data directory with the database in it. All of it happens in a sibling folder that takes its
- * name by one rename at the end: killed at any point, it leaves only a folder that the next start deletes.
+ * Creates the data directory with the database in it. Everything happens in a temporary sibling folder that is renamed
+ * at the end: if the process is killed at any point, it leaves only a folder that the next start deletes.
  */
 export async function initialise(
   cluster: Cluster,
@@ -32,13 +32,17 @@ export async function initialise(
   log: (line: string) => void,
 ): Promise<void> {
   const { root, data } = cluster.layout;
-  log(`making a PostgreSQL ${cluster.binaries.major} database in ${data}`);
+  log(`creating a PostgreSQL ${cluster.binaries.major} database in ${data}`);
   const password = (await readPassword(cluster)) ?? generatePassword();
   const staging = await mkdtemp(join(root, HALF_MADE));
   try {
     const staged = await stage(cluster, staging, password);
     await runInitdb(cluster, staged, durable);
-    insist(await runSql(cluster, staged, `CREATE DATABASE ${DATABASE}`), 'create the database', cluster);
+    requireSuccess(
+      await runSql(cluster, staged, `CREATE DATABASE ${DATABASE}`),
+      'create the database',
+      cluster,
+    );
     await keepPassword(cluster, password);
     await rename(staged, data);
     if (durable) await syncDirectory(root);
@@ -47,7 +51,7 @@ export async function initialise(
   }
 }
 
-/** What a killed start left. Best effort: an initdb that outlived it may still write; then it goes next time. */
+/** Deletes what a killed start left. Best effort: an initdb that is still writing is cleaned up by the next start. */
 export async function removeHalfMade(root: string): Promise<void> {
   for (const name of await readdir(root)) {
     if (!name.startsWith(HALF_MADE)) continue;
@@ -55,7 +59,7 @@ export async function removeHalfMade(root: string): Promise<void> {
   }
 }
 
-/* initdb reads the password from a file beside its folder: as root it could not read ours. */
+/* initdb reads the password from a file beside its folder, because its account may not be able to read the original. */
 async function stage(cluster: Cluster, staging: string, password: string): Promise<string> {
   const staged = join(staging, 'postgres');
   await mkdir(staged, { mode: 0o700 });
@@ -67,7 +71,7 @@ async function stage(cluster: Cluster, staging: string, password: string): Promi
 async function runInitdb(cluster: Cluster, staged: string, durable: boolean): Promise<void> {
   const args = ['-D', dataArgument(cluster, staged), ...INITDB_OPTIONS, ...(durable ? [] : ['--no-sync'])];
   const made = await runProgram(cluster.binaries.initdb, args, asAccount(cluster.account, staged));
-  insist(made, 'initialise the data', cluster);
+  requireSuccess(made, 'initialise the data', cluster);
 }
 
 async function syncDirectory(directory: string): Promise<void> {
@@ -76,10 +80,10 @@ async function syncDirectory(directory: string): Promise<void> {
   await handle.sync().finally(() => handle.close());
 }
 
-function insist(result: ProgramResult, what: string, cluster: Cluster): void {
+function requireSuccess(result: ProgramResult, what: string, cluster: Cluster): void {
   if (result.ok) return;
   throw new EmbeddedPostgresError(
     `The embedded PostgreSQL could not ${what} in ${cluster.layout.root} (${result.reason}): ` +
-      'put that right and start again, or set DATABASE_URL.',
+      'fix the cause and start again, or set DATABASE_URL.',
   );
 }

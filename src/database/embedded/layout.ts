@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 
-/** Where everything of one embedded PostgreSQL lies. */
+/** The paths of one embedded PostgreSQL. */
 export interface Layout {
   root: string;
-  /** PGDATA. It appears by one rename, so where it exists it is complete. */
+  /** PGDATA. It is renamed into place, so it is complete if it exists. */
   data: string;
   password: string;
   /** The port of the last start, kept as long as it is free. */

@@ -5,9 +5,9 @@ import { eventually, isPostgresOn, processIdentity } from './process-table.ts';
 import { shutDown } from './shut-down.ts';
 
 /**
- * A service that was killed (kill -9) leaves its postmaster running on the data. It is stopped here, once
- * we own the folder, but only if its pid really is a PostgreSQL on this folder: the pid in the file may
- * long be somebody else's.
+ * A service that was killed (kill -9) leaves its postmaster running on the data. It is stopped here, after this process
+ * has claimed the folder, but only if the pid is a PostgreSQL on this folder: the pid in the file may belong to another
+ * process by now.
  */
 export async function stopOrphan(data: string, log: (line: string) => void): Promise<void> {
   const pid = await postmasterPid(data);
@@ -33,12 +33,12 @@ export async function postmasterPid(data: string): Promise<number | null> {
   return Math.abs(Number.parseInt(lines, 10)) || null;
 }
 
-/* PostgreSQL asks only whether the pid is alive, and would refuse to start for a stranger's sake. A dead
-   pid is left to it: it also looks for backends that outlived their postmaster. */
+/* PostgreSQL only checks whether the pid is alive, and would refuse to start because of an unrelated process. A file with
+   a dead pid is left to PostgreSQL, which also looks for backends that outlived their postmaster. */
 async function forgetRecycledPid(data: string, pid: number): Promise<void> {
-  if (process.platform === 'win32') return; // nothing was verified there
-  const strangerIsAlive = (await processIdentity(pid)) !== null || isZombie(pid);
-  if (strangerIsAlive) await rm(join(data, 'postmaster.pid'), { force: true });
+  if (process.platform === 'win32') return; // the pid was not verified there
+  const isAlive = (await processIdentity(pid)) !== null || isZombie(pid);
+  if (isAlive) await rm(join(data, 'postmaster.pid'), { force: true });
 }
 
 function isZombie(pid: number): boolean {

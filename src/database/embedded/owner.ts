@@ -8,29 +8,28 @@ const CLAIM = /^owner-(\d+)-(.+)$/;
 const ATTEMPTS = 5;
 
 /**
- * Makes this process the one owner of the data folder, so that a second service refuses instead of taking
- * the first one's server for an orphan and stopping it. Returns how to give the folder back.
+ * Makes this process the only owner of the data folder, so that a second service refuses to start instead of taking the
+ * first one's server for an orphan and stopping it. Returns a function that releases the folder.
  *
- * Each process puts down a claim of its own (`owner-<pid>-<start>`) and then looks for others: of two at
- * once at least one sees the other, and a claim left by a dead process can be deleted without a race,
- * because nobody else ever bears its name. One common lock file has neither property: two that both find
- * it stale can each delete what the other just wrote. It holds among processes that see each other's pids
- * (one machine, one container).
+ * Each process writes a claim file of its own (`owner-<pid>-<start>`) and then looks for those of others. Of two that
+ * start at once, at least one sees the other. The claim of a dead process can be deleted without a race, because no other
+ * process ever uses its name. A common lock file has neither property: two processes that both find it stale can each
+ * delete what the other just wrote. This works among processes that see each other's pids (one machine, one container).
  */
 export async function claimOwnership(dataDirectory: string): Promise<() => Promise<void>> {
   const mine = `owner-${process.pid}-${await processIdentity(process.pid)}`;
   const release = () => rm(join(dataDirectory, mine), { force: true });
   for (let attempt = 1; ; attempt++) {
-    await putDown(dataDirectory, mine);
+    await writeClaim(dataDirectory, mine);
     const rival = await liveRival(dataDirectory, mine);
     if (rival === null) return release;
     await release();
     if (attempt === ATTEMPTS) throw inUse(dataDirectory, `process ${rival}`);
-    await delay(20 + Math.random() * 100); // two that saw each other both step back; one comes back first
+    await delay(20 + Math.random() * 100); // two that saw each other both withdraw; the random delay lets one retry first
   }
 }
 
-async function putDown(dataDirectory: string, claim: string): Promise<void> {
+async function writeClaim(dataDirectory: string, claim: string): Promise<void> {
   try {
     await (await open(join(dataDirectory, claim), 'wx', 0o600)).close();
   } catch (error) {

@@ -4,7 +4,7 @@ import { type Cluster, dataArgument } from './cluster.ts';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import { asAccount, type ProgramResult, runProgram } from './run-program.ts';
 
-/** The role that owns the embedded database; a superuser, on loopback, behind a generated password. */
+/** The role that owns the embedded database: a superuser, reachable on loopback with a generated password. */
 export const ROLE = 'sluice';
 
 export function generatePassword(): string {
@@ -32,7 +32,7 @@ export async function keepPassword(cluster: Cluster, password: string): Promise<
   await rename(half, cluster.layout.password);
 }
 
-/** The password file was deleted or lost: data without a key is of no use, so the role gets a new one. */
+/** Sets a new password if the password file was lost: without one the data would be unusable. */
 export async function replacePassword(cluster: Cluster): Promise<string> {
   const password = generatePassword();
   const set = await runSql(cluster, cluster.layout.data, `ALTER ROLE ${ROLE} PASSWORD '${password}'`);
@@ -42,7 +42,7 @@ export async function replacePassword(cluster: Cluster): Promise<string> {
         'put the file back, or set DATABASE_URL.',
     );
   }
-  await keepPassword(cluster, password); // last: until then the next start does all of this again
+  await keepPassword(cluster, password); // last: if this fails, the next start sets a new password again
   return password;
 }
 

@@ -6,20 +6,20 @@ import { promisify } from 'node:util';
 const onLinux = process.platform === 'linux';
 
 /**
- * Tells one process from a later one with the same pid: boot and start time. Null when the pid is not
- * running; a zombie is not running (a container's pid 1 may never reap it, and `kill(pid, 0)` succeeds).
+ * Distinguishes a process from a later one with the same pid, by boot and start time. Null if the pid is not running. A
+ * zombie is not running (pid 1 of a container may never reap it, and `kill(pid, 0)` succeeds for it).
  */
 export async function processIdentity(pid: number): Promise<string | null> {
   return onLinux ? identityFromProc(pid) : identityFromPs(pid);
 }
 
-/** Is `pid` a PostgreSQL whose data directory is this very folder? Anything unsure counts as no. */
+/** Whether `pid` is a PostgreSQL that runs on this data directory; false if that cannot be determined. */
 export async function isPostgresOn(dataDirectory: string, pid: number): Promise<boolean> {
   if ((await processIdentity(pid)) === null) return false;
   return onLinux ? isPostgresByProc(dataDirectory, pid) : isPostgresByPs(dataDirectory, pid);
 }
 
-/** True as soon as `condition` holds, false when it still does not after `withinMs`. */
+/** Polls until `condition` holds; false if it does not within `withinMs`. */
 export async function eventually(condition: () => Promise<boolean>, withinMs: number): Promise<boolean> {
   const deadline = performance.now() + withinMs;
   while (!(await condition())) {
@@ -29,7 +29,7 @@ export async function eventually(condition: () => Promise<boolean>, withinMs: nu
   return true;
 }
 
-/* The boot id is part of it: a machine that boots the same way each time repeats pid and start tick. */
+/* The boot id is included: a machine that boots the same way each time repeats pids and start ticks. */
 async function identityFromProc(pid: number): Promise<string | null> {
   const line = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
   if (line === null) return null;
@@ -47,8 +47,8 @@ async function identityFromPs(pid: number): Promise<string | null> {
   return shown.startsWith('Z') ? null : shown.replace(/^\S+\s+/, '').replace(/\W+/g, '-');
 }
 
-/* By the kernel's view of its working directory, not by its arguments: those may name another path to the
-   same folder, and a server that was reached through /proc/self/cwd names none. */
+/* Compares the working directory as the kernel sees it, not the arguments: these may contain another path to the same
+   folder, or /proc/self/cwd. */
 async function isPostgresByProc(dataDirectory: string, pid: number): Promise<boolean> {
   try {
     const command = await readFile(`/proc/${pid}/comm`, 'utf8');
@@ -64,7 +64,7 @@ async function isPostgresByPs(dataDirectory: string, pid: number): Promise<boole
   return command !== null && /\bpostgres\b/.test(command) && command.includes(`-D ${dataDirectory} `);
 }
 
-/* Locale and time zone are fixed: a start time is compared with one that another process has read. */
+/* Locale and time zone are fixed, because the start time is compared with one that another process has read. */
 async function ps(pid: number, ...columns: string[]): Promise<string | null> {
   const args = ['-ww', ...columns.flatMap((column) => ['-o', `${column}=`]), '-p', String(pid)];
   const env = { LC_ALL: 'C', TZ: 'UTC', PATH: '/bin:/usr/bin' };

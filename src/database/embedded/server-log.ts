@@ -5,8 +5,8 @@ const CHECK_EVERY_MS = 60_000;
 const TAIL_BYTES = 64 * 1024;
 
 /**
- * Keeps the log at about 10 MB plus one older file. Copied and cut rather than renamed: the server writes
- * through the handle it got at its start (opened to append, so it goes on at the new end).
+ * Limits the log to about 10 MB plus one older file. It is copied and truncated, not renamed: the server keeps writing to
+ * the file handle it got at its start (opened for append, so it continues at the new end).
  */
 export async function capLog(path: string, limitBytes: number = LIMIT_BYTES): Promise<void> {
   const size = await sizeOf(path);
@@ -15,7 +15,7 @@ export async function capLog(path: string, limitBytes: number = LIMIT_BYTES): Pr
   await truncate(path, 0);
 }
 
-/** Caps the log as long as the server runs; does not keep the process alive. Returns how to end it. */
+/** Limits the log while the server runs; does not keep the process alive. Returns a function that ends it. */
 export function keepLogCapped(path: string): () => void {
   const timer = setInterval(() => void capLog(path).catch(() => {}), CHECK_EVERY_MS);
   timer.unref();
@@ -29,7 +29,7 @@ export async function sizeOf(path: string): Promise<number> {
   );
 }
 
-/** What the server said since `offset`, at most the last 64 KB of it. */
+/** The log of the server since `offset`, at most the last 64 KB. */
 export async function logSince(path: string, offset: number): Promise<string> {
   const from = Math.max(offset, (await sizeOf(path)) - TAIL_BYTES);
   const file = await open(path, 'r');

@@ -14,7 +14,7 @@ export interface ServerEnd {
   signal: string | null;
 }
 
-/** A postmaster that takes connections. */
+/** A postmaster that accepts connections. */
 export interface Server {
   process: ChildProcess;
   port: number;
@@ -29,7 +29,7 @@ const ATTEMPTS_FOR_PORT = 5;
 const LEFTOVER_BACKENDS_MS = 15_000;
 const STATUS_LINE = 7;
 
-/** Starts the server; a port snatched under our hands and backends that are still leaving only delay it. */
+/** Starts the server; retries if the port was taken meanwhile, or if backends of a killed server are still exiting. */
 export async function startServer(
   cluster: Cluster,
   settings: Settings,
@@ -37,15 +37,15 @@ export async function startServer(
   choose = choosePort,
 ): Promise<Server> {
   const leftoversUntil = performance.now() + LEFTOVER_BACKENDS_MS;
-  let snatched: number | undefined;
+  let takenPort: number | undefined;
   for (let portsTried = 1; ; ) {
-    const port = await choose(cluster.layout.port, snatched);
+    const port = await choose(cluster.layout.port, takenPort);
     const attempt = await attemptStart(cluster, port, settings, log);
     if (attempt.kind === 'ready') {
       await rememberPort(cluster.layout.port, port);
       return attempt.server;
     }
-    if (/Address already in use/.test(attempt.output) && portsTried++ < ATTEMPTS_FOR_PORT) snatched = port;
+    if (/Address already in use/.test(attempt.output) && portsTried++ < ATTEMPTS_FOR_PORT) takenPort = port;
     else if (
       /shared memory block .* is still in use/.test(attempt.output) &&
       performance.now() < leftoversUntil
@@ -56,7 +56,7 @@ export async function startServer(
 }
 
 export async function stopServer(server: Server): Promise<void> {
-  server.process.ref(); // otherwise our process could end before the server does
+  server.process.ref(); // otherwise this process could exit before the server does
   const stopped = await shutDown(
     (name) => server.process.kill(name),
     (withinMs) => endsWithin(server, withinMs),
@@ -69,8 +69,8 @@ export async function stopServer(server: Server): Promise<void> {
 
 async function endsWithin(server: Server, withinMs: number): Promise<boolean> {
   const timer = new AbortController();
-  const late = delay(withinMs, false, { signal: timer.signal }).catch(() => false);
-  return Promise.race([server.ended.then(() => true), late]).finally(() => timer.abort());
+  const timeout = delay(withinMs, false, { signal: timer.signal }).catch(() => false);
+  return Promise.race([server.ended.then(() => true), timeout]).finally(() => timer.abort());
 }
 
 async function attemptStart(
@@ -88,8 +88,8 @@ async function attemptStart(
   return { kind: 'failed', output: spawnError ?? (await logSince(layout.log, offset)) };
 }
 
-/* Detached: Ctrl-C in a terminal signals the whole process group, and the database must outlive the
-   service's draining. Unreferenced, and its output goes to a file: it never holds our process back. */
+/* Detached: Ctrl-C in a terminal signals the whole process group, and the database must run until the service has
+   drained. Unreferenced, with its output in a file: it never keeps this process alive. */
 async function spawnPostmaster(cluster: Cluster, port: number, settings: Settings): Promise<Server> {
   const { layout, account, binaries } = cluster;
   const logFile = await open(layout.log, 'a', 0o600);
@@ -108,23 +108,23 @@ async function spawnPostmaster(cluster: Cluster, port: number, settings: Setting
   return { process: child, port, ended };
 }
 
-/* Ours come last and win: loopback only, no socket files. */
+/* The fixed settings come last and take precedence: loopback only, no socket files. */
 function settingArguments(port: number, settings: Settings): string[] {
   const all = { ...settings, listen_addresses: LOOPBACK, port: String(port), unix_socket_directories: '' };
   return Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
 }
 
-/* The postmaster writes its state into postmaster.pid. There is no limit to the wait: recovery after a crash
-   takes what it takes, and giving up would begin it anew at each start. */
+/* The postmaster writes its state into postmaster.pid. The wait has no limit: crash recovery can take long, and giving
+   up would make it start over at each start. */
 async function ready(server: Server, data: string, log: (line: string) => void): Promise<boolean> {
   const alive = () => server.process.exitCode === null && server.process.signalCode === null;
-  let sayAt = performance.now() + 5_000;
+  let logAt = performance.now() + 5_000;
   while (alive()) {
     const lines = (await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
     if (lines[0] === String(server.process.pid) && lines[STATUS_LINE]?.trim() === 'ready') return true;
-    if (performance.now() > sayAt) {
-      log('PostgreSQL is still starting (it recovers what a crash left)');
-      sayAt += 15_000;
+    if (performance.now() > logAt) {
+      log('PostgreSQL is still starting (crash recovery)');
+      logAt += 15_000;
     }
     await delay(10);
   }
@@ -133,7 +133,7 @@ async function ready(server: Server, data: string, log: (line: string) => void):
 
 function doesNotStart(cluster: Cluster, output: string): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
-    `The embedded PostgreSQL does not start: ${tellingLine(output) ?? 'it said nothing'} ` +
-      `(all of it in ${cluster.layout.log}): put that right, or set DATABASE_URL.`,
+    `The embedded PostgreSQL does not start: ${tellingLine(output) ?? 'no output'} ` +
+      `(see ${cluster.layout.log}): fix the cause, or set DATABASE_URL.`,
   );
 }

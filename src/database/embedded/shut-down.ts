@@ -1,23 +1,23 @@
-/** How long a postmaster may take for each way to stop. */
-export interface Patience {
+/** Time limits for each way to stop a postmaster. */
+export interface StopTimeouts {
   fastMs: number;
   immediateMs: number;
 }
 
-const PATIENCE: Patience = { fastMs: 20_000, immediateMs: 15_000 };
+const STOP_TIMEOUTS: StopTimeouts = { fastMs: 20_000, immediateMs: 15_000 };
 
 /**
- * Stops a postmaster: fast (SIGINT: roll back, checkpoint, leave), and when that hangs, immediate (SIGQUIT:
- * like a power cut, the next start recovers from the log; the postmaster kills what does not leave within
- * 5 s). Never SIGKILL: it would leave backends writing without their postmaster. False when it is still there.
+ * Stops a postmaster: fast (SIGINT: roll back, checkpoint, exit), and if that hangs, immediate (SIGQUIT: like a power
+ * cut, the next start recovers from the WAL; the postmaster kills backends that do not exit within 5 s). Never SIGKILL:
+ * backends would go on writing without their postmaster. Returns false if it is still running.
  */
 export async function shutDown(
   signal: (name: 'SIGINT' | 'SIGQUIT') => void,
   gone: (withinMs: number) => Promise<boolean>,
-  patience: Patience = PATIENCE,
+  timeouts: StopTimeouts = STOP_TIMEOUTS,
 ): Promise<boolean> {
   signal('SIGINT');
-  if (await gone(patience.fastMs)) return true;
+  if (await gone(timeouts.fastMs)) return true;
   signal('SIGQUIT');
-  return gone(patience.immediateMs);
+  return gone(timeouts.immediateMs);
 }
