@@ -91,7 +91,7 @@ export function applyAction(stage: Stage, kind: ActionKind): string {
     skipped AS (UPDATE ruling_item SET outcome = 'skipped' WHERE ctid = ANY (ARRAY(SELECT place FROM item WHERE NOT dead)))
     SELECT of_key.key, of_key.changed, EXISTS (
              SELECT FROM ruling_item AS rest
-             WHERE ${OWN} AND rest.key = of_key.key AND rest.position > of_key.last AND rest.outcome IS NULL) AS "halfWay"
+             WHERE ${OWN} AND rest.key = of_key.key AND rest.position > of_key.last AND rest.outcome IS NULL) AS partial
     FROM (SELECT key, count(*) FILTER (WHERE dead)::int AS changed, max(position) AS last
           FROM item GROUP BY key) AS of_key`;
 }
