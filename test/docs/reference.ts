@@ -14,7 +14,7 @@ async function printed(...given: string[]): Promise<string> {
     environment: {},
     stopping: new AbortController().signal,
     stdin: process.stdin,
-    terminal: { write, writeAside: write, watched: false, watchedAside: false },
+    terminal: { write, writeError: write, isTty: false, isErrorTty: false },
   });
   return text;
 }

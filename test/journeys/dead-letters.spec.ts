@@ -279,7 +279,7 @@ describe('dead letters of the inbox', () => {
     expect((await call('DELETE', '/v1/dead-letters/discarded-bad')).status).toBe(409);
     expect((await call('POST', '/v1/dead-letters/revived-bad/revive')).body).toMatchObject({
       type: 'urn:sluice:problems/conflict',
-      detail: 'It is no dead letter any more (finished).',
+      detail: 'This is no longer a dead letter (finished).',
     });
     broken.add('race');
     await post('race', 'race');
@@ -406,8 +406,8 @@ describe('many dead letters', () => {
     await becomes('long-after', 'finished');
     const numbers = Array.from({ length: count }, (_, n) => String(n + 1));
     expect(await applied('long')).toEqual([...numbers, 'after']);
-    const failed = replicas.flatMap(({ lines }) => lines).filter((line) => line.includes('ruling-failed'));
-    expect(JSON.parse(failed[0]!)).toMatchObject({ event: 'dead-letters.ruling-failed', retryInMs: 1_000 });
+    const failed = replicas.flatMap(({ lines }) => lines).filter((line) => line.includes('action-failed'));
+    expect(JSON.parse(failed[0]!)).toMatchObject({ event: 'dead-letters.action-failed', retryInMs: 1_000 });
     await until(async () => (await database.query(`SELECT FROM hold WHERE key = 'long'`)).length === 0);
   });
 

@@ -168,7 +168,7 @@ describe('what waits in the database', () => {
 
   it('shows a row that lies where it never should', async () => {
     const before = await metricsOnce(() => true);
-    expect(before('astray{stage="inbox",mark="marked"}')).toBe(0);
+    expect(before('inconsistent_rows{stage="inbox",mark="marked"}')).toBe(0);
     // Only the first of a lane is looked at.
     await cluster.database.query('DELETE FROM inbox WHERE lane = 7 AND settled_at IS NULL');
     await cluster.database.query(
@@ -178,8 +178,8 @@ describe('what waits in the database', () => {
     );
     await metricsOnce(
       (metric) =>
-        metric('astray{stage="inbox",mark="marked"}') === 1 &&
-        metric('astray{stage="inbox",mark="held"}') === 1,
+        metric('inconsistent_rows{stage="inbox",mark="marked"}') === 1 &&
+        metric('inconsistent_rows{stage="inbox",mark="held"}') === 1,
     );
     await cluster.database.query(`DELETE FROM inbox WHERE source = 's'`);
   });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Loops } from '../../src/clock/loops.ts';
 import { Retention } from '../../src/upkeep/retention/retention.ts';
+import { ScheduledJobs } from '../../src/upkeep/scheduled-jobs.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { metricsOf, metricsText } from '../support/metrics.ts';
@@ -249,10 +250,9 @@ describe('retention', () => {
     await database.query(`
       CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no row leaves'; END $$;
       CREATE TRIGGER refuse BEFORE DELETE ON inbox FOR EACH ROW EXECUTE FUNCTION refuse()`);
-    const retention = replica.app.nest.get(Retention);
     const failed = async () => (await metricsOf(replica))('retention_failed_total');
     expect(await failed()).toBe(0);
-    retention.tick();
+    replica.app.nest.get(ScheduledJobs).tick('retention');
     await until(async () => (await failed()) > 0);
     const told = replica.lines.filter((line) => line.includes('"loop":"retention"'));
     expect(JSON.parse(told[0]!)).toMatchObject({ event: 'loop.failed', error: { message: 'no row leaves' } });
@@ -269,7 +269,7 @@ describe('retention', () => {
     expect(text).toMatch(/sluice_loop_last_progress_timestamp_seconds\{loop="retention"\} \d/);
     const other = await openSession(database);
     await other.query('BEGIN; LOCK TABLE outbox');
-    replica.app.nest.get(Retention).tick();
+    replica.app.nest.get(ScheduledJobs).tick('retention');
     await untilBlocked(database);
     expect(standingStill()).toContain('retention');
     await other.query('COMMIT');

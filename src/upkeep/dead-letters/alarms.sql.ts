@@ -1,9 +1,9 @@
-/** alarms.one — one replica at a time. */
+/** alarms.lock — only one replica checks at a time. */
 export const TRY_ALARM_LOCK = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('deadLetters.alarms')) AS mine`;
 
 /**
- * alarms.count — dead letters of each queue that has any, or was reported; never more of one than decide anything.
- * $1 most
+ * alarms.count — the number of dead letters of each queue that has any or was reported, counted up to the highest threshold.
+ * $1 max count
  */
 export const COUNT_QUEUES = `
   WITH counted AS (
@@ -20,7 +20,7 @@ export const COUNT_QUEUES = `
   FROM counted LEFT JOIN dead_letter_alarm AS alarm USING (queue)
   WHERE counted.count > 0 OR alarm.threshold > 0`;
 
-/** $1 queue, $2 threshold; 0: none */
+/** alarms.setReported — $1 queue, $2 threshold; 0: none */
 export const SET_REPORTED = `
   INSERT INTO dead_letter_alarm (queue, threshold) VALUES ($1, $2)
   ON CONFLICT (queue) DO UPDATE SET threshold = EXCLUDED.threshold`;

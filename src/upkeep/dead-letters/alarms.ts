@@ -1,45 +1,50 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Next } from '../../clock/loop.ts';
-import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Alerts } from '../../contract/alerts.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
+import { ScheduledJobs } from '../scheduled-jobs.ts';
 import { COUNT_QUEUES, SET_REPORTED, TRY_ALARM_LOCK } from './alarms.sql.ts';
 
-const EVERY_MS = 2_000;
+const INTERVAL_MS = 2_000;
 
 interface QueueCount {
   readonly queue: string;
   readonly listener: string | null;
   readonly count: number;
-  /** The threshold of the last alert; 0: none since there were fewer. */
+  /** The threshold of the last alert; 0 if none was reached, or the count fell below all of them since. */
   readonly reported: number;
 }
 
-/** E6: an alert each time a queue comes to have as many dead letters as a threshold says. */
+/** E6: raises an alert each time the number of dead letters of a queue reaches a threshold. */
 @Injectable()
 export class DeadLetterAlarms {
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     private readonly database: Database,
     private readonly alerts: Alerts,
-    loops: Loops,
+    jobs: ScheduledJobs,
   ) {
-    loops.run('upkeep', 'dead-letter-alarms', EVERY_MS, () => this.pass());
-  }
-
-  private async pass(): Promise<Next> {
-    await this.database.transaction(async (tx) => {
-      const [turn] = await tx.query<{ mine: boolean }>(TRY_ALARM_LOCK);
-      if (!turn?.mine) return;
-      const most = Math.max(...this.settings.deadLetterAlerts.flatMap(({ thresholds }) => thresholds));
-      for (const row of await tx.query<QueueCount>(COUNT_QUEUES, [most])) await this.report(row, tx);
+    jobs.add({
+      name: 'dead-letter-alarms',
+      intervalMs: INTERVAL_MS,
+      runAtStart: true,
+      run: () => this.check(),
     });
-    return 'idle';
   }
 
-  /** One transaction: an alert is raised once, and not forgotten with a replica that dies. */
+  private async check(): Promise<void> {
+    await this.database.transaction(async (tx) => {
+      const [lock] = await tx.query<{ mine: boolean }>(TRY_ALARM_LOCK);
+      if (!lock?.mine) return;
+      const maxThreshold = Math.max(
+        ...this.settings.deadLetterAlerts.flatMap(({ thresholds }) => thresholds),
+      );
+      for (const row of await tx.query<QueueCount>(COUNT_QUEUES, [maxThreshold])) await this.report(row, tx);
+    });
+  }
+
+  /** The alert and its record are one transaction: it is raised exactly once, even if the replica crashes. */
   private async report({ queue, listener, count, reported }: QueueCount, tx: Transaction): Promise<void> {
     const reached = this.thresholdsOf(listener ?? 'inbox').findLast((threshold) => threshold <= count) ?? 0;
     if (reached === reported) return;

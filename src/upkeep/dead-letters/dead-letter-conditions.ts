@@ -3,13 +3,13 @@ import { laneOf } from '../../lanes/lane-of.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
 import { type DeadLetterFilter, STAGES, type Stage } from './dead-letter-filter.ts';
 
-/** Where the dead letters of a stage are found: `inbox` is their message in both. */
+/** The tables of a stage's dead letters; in both, `inbox` is the message. */
 const FROM = {
   inbox: 'FROM inbox',
   outbox: `FROM outbox JOIN inbox ON inbox.position = outbox.message JOIN listener ON listener.number = outbox.listener`,
 } as const;
 
-/** The dead letters that a filter means, as the FROM and WHERE of a query; its values are added to those there are. */
+/** FROM and WHERE for the dead letters that match a filter; the filter's values are appended to `values`. */
 export function deadLettersOf(stage: Stage, filter: DeadLetterFilter, values: unknown[]): string {
   const conditions = [`${stage}.fingerprint IS NOT NULL`];
   const add = (value: unknown, condition: (parameter: string) => string) => {
@@ -19,7 +19,7 @@ export function deadLettersOf(stage: Stage, filter: DeadLetterFilter, values: un
   add(listener, (name) => `outbox.listener = (SELECT number FROM listener WHERE name = ${name})`);
   add(type && likeOf(type), (pattern) => `inbox.type LIKE ${pattern}`);
   add(key, (text) => `inbox.key = ${text}`);
-  // The index over dead letters of a key begins with its lane; the one over all messages of it may be long.
+  // The index of the dead letters of a key starts with the lane; the one of all messages of the key can be long.
   if (stage === 'inbox' && key !== undefined) conditions.push(`inbox.lane = ${laneOf(key, INBOX_LANES)}`);
   add(
     error,
@@ -30,7 +30,7 @@ export function deadLettersOf(stage: Stage, filter: DeadLetterFilter, values: un
   return `${FROM[stage]} WHERE ${conditions.join(' AND ')}`;
 }
 
-/** Where a filter has to look. */
+/** The stages that a filter can match. */
 export function stagesOf({ stage, listener }: DeadLetterFilter): readonly Stage[] {
   if (listener !== undefined) return ['outbox'];
   return stage ? [stage] : STAGES;

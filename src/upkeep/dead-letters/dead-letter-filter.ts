@@ -7,7 +7,7 @@ import { timeOf } from '../../http/time.ts';
 export const STAGES = ['inbox', 'outbox'] as const;
 export type Stage = (typeof STAGES)[number];
 
-/** Which dead letters are meant; an empty one means all of them. The same in a query and in a body. */
+/** Selects dead letters; an empty filter selects all. The same in a query and in a body. */
 export class DeadLetterFilter {
   @ApiPropertyOptional({ enum: STAGES })
   @Optional()
@@ -32,7 +32,7 @@ export class DeadLetterFilter {
   @Length(1, 256)
   key?: string;
 
-  @ApiPropertyOptional({ description: 'A part of the error, or a fingerprint.' })
+  @ApiPropertyOptional({ description: 'A part of the error text, or a fingerprint.' })
   @Optional()
   @IsString()
   @Length(1, 1_000)
@@ -46,11 +46,11 @@ export class DeadLetterFilter {
 
 export const FILTER_NAMES = ['stage', 'listener', 'type', 'key', 'error', 'since'] as const;
 
-/** What the rules of single fields cannot say; answers with the filter as it is applied. `at` points at the filter. */
+/** Checks rules across fields and returns the filter without absent fields. `at` is the JSON pointer of the filter. */
 export function checkedFilter(filter: DeadLetterFilter, at = ''): DeadLetterFilter {
   const { stage, listener, type, key, error, since } = filter;
   if (listener !== undefined && stage === 'inbox') {
-    const detail = 'is for the stage outbox: messages of the inbox have no listener';
+    const detail = 'applies to the stage outbox only: messages of the inbox have no listener';
     throw invalidFields([{ pointer: `${at}/listener`, detail }]);
   }
   const time = since === undefined ? undefined : timeOf(since, `${at}/since`);

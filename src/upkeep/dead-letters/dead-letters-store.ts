@@ -7,7 +7,7 @@ import {
   countDeadLetters,
   FIND,
   groupDeadLetters,
-  LISTENER_THERE,
+  LISTENER_EXISTS,
   listDeadLetters,
 } from './dead-letters.sql.ts';
 
@@ -99,7 +99,7 @@ export class DeadLettersStore {
 
   /** A deleted one may have dead letters, too. */
   async listenerExists(name: string): Promise<boolean> {
-    return (await this.query(LISTENER_THERE, [name])).length > 0;
+    return (await this.query(LISTENER_EXISTS, [name])).length > 0;
   }
 
   private query<Row>(sql: string, values: readonly unknown[]): Promise<Row[]> {

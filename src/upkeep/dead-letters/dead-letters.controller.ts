@@ -18,12 +18,12 @@ import { invalidFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
 import { MAX_ATTEMPTS } from '../../outbox/fan-out/delivery-view.ts';
+import { type ActionKind, actionView } from './dead-letter-action.ts';
+import { DeadLetterActionStore, NotDead } from './dead-letter-action-store.ts';
+import { DeadLetterActions } from './dead-letter-actions.ts';
 import { checkedFilter, DeadLetterFilter, FILTER_NAMES, STAGES, type Stage } from './dead-letter-filter.ts';
 import { deadLetterJson, deadLetterView } from './dead-letter-view.ts';
 import { type DeadLetterCursor, DeadLettersStore, type FoundRow } from './dead-letters-store.ts';
-import { type RulingKind, rulingView } from './ruling.ts';
-import { NotDead, RulingStore } from './ruling-store.ts';
-import { Rulings } from './rulings.ts';
 
 const MAX_REASON = 500;
 
@@ -35,15 +35,15 @@ export class Reason {
   reason?: string;
 }
 
-export class RuleOnMany extends Reason {
-  @ApiProperty({ type: () => DeadLetterFilter, description: 'Which ones; `{}` means all.' })
+export class ActOnMany extends Reason {
+  @ApiProperty({ type: () => DeadLetterFilter, description: 'Selects the dead letters; `{}` means all.' })
   @IsDefined()
   @IsObject()
   @ValidateNested()
   @Type(() => DeadLetterFilter)
   filter: DeadLetterFilter;
 
-  @ApiPropertyOptional({ description: 'Only count them.', example: true })
+  @ApiPropertyOptional({ description: 'Only count the matching dead letters.', example: true })
   @Optional()
   @IsBoolean()
   dryRun?: boolean;
@@ -54,19 +54,19 @@ export class RuleOnMany extends Reason {
 export class DeadLettersController {
   constructor(
     private readonly deadLetters: DeadLettersStore,
-    private readonly rulings: Rulings,
-    private readonly rulingStore: RulingStore,
+    private readonly actions: DeadLetterActions,
+    private readonly actionStore: DeadLetterActionStore,
   ) {}
 
   @Get()
   @Allow('read')
-  @ApiOperation({ summary: 'Dead letters of both stages, the last to die first.' })
+  @ApiOperation({ summary: 'List dead letters of both stages, newest first.' })
   @ApiQuery({ name: 'stage', required: false, enum: STAGES })
   @ApiQuery({ name: 'listener', required: false })
   @ApiQuery({ name: 'type', required: false, description: 'A type, or a pattern with `*`.' })
   @ApiQuery({ name: 'key', required: false })
-  @ApiQuery({ name: 'error', required: false, description: 'A part of the error, or a fingerprint.' })
-  @ApiQuery({ name: 'since', required: false, description: 'Dead since this time or later; RFC 3339.' })
+  @ApiQuery({ name: 'error', required: false, description: 'A part of the error text, or a fingerprint.' })
+  @ApiQuery({ name: 'since', required: false, description: 'Dead since this time or later (RFC 3339).' })
   @ApiPage()
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, [...FILTER_NAMES, 'limit', 'cursor']);
@@ -83,8 +83,7 @@ export class DeadLettersController {
   @Get('groups')
   @Allow('read')
   @ApiOperation({
-    summary:
-      'Dead letters by what their errors have in common, per stage and listener; the largest group first.',
+    summary: 'Group dead letters by similar errors, per stage and listener. The largest group is first.',
   })
   @ApiQuery({ name: 'stage', required: false, enum: STAGES })
   @ApiQuery({ name: 'listener', required: false })
@@ -107,52 +106,54 @@ export class DeadLettersController {
   @Post('revive')
   @HttpCode(202)
   @Allow('admin')
-  @ApiOperation({ summary: 'Let all dead letters that a filter means run again, in order per key.' })
-  @ApiResponse({ status: 202, description: 'How many match; `location` shows the progress.' })
-  @ApiResponse({ status: 200, description: 'With `dryRun`: how many match.' })
+  @ApiOperation({ summary: 'Revive all dead letters that match a filter: they run again, in order per key.' })
+  @ApiResponse({ status: 202, description: 'The number of matches; GET `location` for the progress.' })
+  @ApiResponse({ status: 200, description: 'With `dryRun`: the number of matches.' })
   reviveMany(
-    @Body(validBody(RuleOnMany)) body: RuleOnMany,
+    @Body(validBody(ActOnMany)) body: ActOnMany,
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    return this.ruleOnMany('revive', body, request, reply);
+    return this.actOnMany('revive', body, request, reply);
   }
 
   @Post('discard')
   @HttpCode(202)
   @Allow('admin')
-  @ApiOperation({ summary: 'Discard all dead letters that a filter means, with a reason; their keys go on.' })
-  @ApiResponse({ status: 202, description: 'How many match; `location` shows the progress.' })
-  @ApiResponse({ status: 200, description: 'With `dryRun`: how many match.' })
+  @ApiOperation({
+    summary: 'Discard all dead letters that match a filter, with a reason. Messages behind them continue.',
+  })
+  @ApiResponse({ status: 202, description: 'The number of matches; GET `location` for the progress.' })
+  @ApiResponse({ status: 200, description: 'With `dryRun`: the number of matches.' })
   discardMany(
-    @Body(validBody(RuleOnMany)) body: RuleOnMany,
+    @Body(validBody(ActOnMany)) body: ActOnMany,
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
     if (body.reason === undefined && !body.dryRun)
-      throw new Problem('invalid', '/reason is required to discard many.', {
+      throw new Problem('invalid', '/reason is required to discard by filter.', {
         errors: [{ pointer: '/reason', detail: 'is required' }],
       });
-    return this.ruleOnMany('discard', body, request, reply);
+    return this.actOnMany('discard', body, request, reply);
   }
 
   @Get('rulings/:id')
   @Allow('read')
-  @ApiOperation({ summary: 'How far the revival or the discarding of many is.' })
+  @ApiOperation({ summary: 'The progress of a revive or discard by filter.' })
   async progress(@Param('id') id: string) {
-    const row = /^\d{1,15}$/.test(id) ? await this.rulingStore.progress(Number(id)) : undefined;
-    if (!row) throw new Problem('not-found', 'There is no such ruling.');
-    return rulingView(row);
+    const row = /^\d{1,15}$/.test(id) ? await this.actionStore.progress(Number(id)) : undefined;
+    if (!row) throw new Problem('not-found', 'No revive or discard has this id.');
+    return actionView(row);
   }
 
   @Get(':id')
   @Allow('read')
   @ApiOperation({
-    summary: 'A dead letter with its payload and attempts; by the id of the message, or of the delivery.',
-    description: `\`attempts\` has the newest ${MAX_ATTEMPTS}, \`attemptsTotal\` says how many there were.`,
+    summary: 'A dead letter with its payload and attempts, by the id of the message or of the delivery.',
+    description: `\`attempts\` has the newest ${MAX_ATTEMPTS}; \`attemptsTotal\` is the number of all attempts.`,
   })
   @ApiQuery({ name: 'stage', required: false, enum: STAGES })
-  @ApiQuery({ name: 'source', required: false, description: 'Where several sources used the same id.' })
+  @ApiQuery({ name: 'source', required: false, description: 'Needed if several sources used the same id.' })
   async one(
     @Param('id') id: string,
     @Req() request: FastifyRequest,
@@ -167,30 +168,37 @@ export class DeadLettersController {
   @HttpCode(200)
   @Allow('admin')
   @ApiOperation({
-    summary: 'Let a dead letter run again, with fresh attempts, before what waits behind it.',
+    summary:
+      'Revive a dead letter: it runs again, with a new set of attempts, before the messages behind it.',
   })
   @ApiQuery({ name: 'stage', required: false, enum: STAGES })
   @ApiQuery({ name: 'source', required: false })
   @ApiBody({ type: Reason, required: false })
-  @ApiResponse({ status: 200, description: 'It waits for its turn.' })
-  @ApiResponse({ status: 409, description: 'It is no dead letter any more.' })
+  @ApiResponse({ status: 200, description: 'Revived; it waits for its turn.' })
+  @ApiResponse({ status: 409, description: 'It is no longer a dead letter.' })
   async revive(@Param('id') id: string, @Body() body: unknown, @Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['stage', 'source']);
     const { reason } = await validated(Reason, body ?? {});
-    const { stage } = await this.ruleOnOne('revive', id, query, reason, request);
+    const { stage } = await this.actOnOne('revive', id, query, reason, request);
     return { id, stage, status: 'held' };
   }
 
   @Delete(':id')
   @HttpCode(204)
   @Allow('admin')
-  @ApiOperation({ summary: 'Discard a dead letter: it stays on record, and its key goes on without it.' })
-  @ApiQuery({ name: 'reason', required: false, description: 'Or in the body; kept on record.' })
+  @ApiOperation({
+    summary: 'Discard a dead letter: it stays on record, and the messages behind it continue.',
+  })
+  @ApiQuery({
+    name: 'reason',
+    required: false,
+    description: 'The reason, kept on record; may also be in the body.',
+  })
   @ApiQuery({ name: 'stage', required: false, enum: STAGES })
   @ApiQuery({ name: 'source', required: false })
   @ApiBody({ type: Reason, required: false })
   @ApiResponse({ status: 204, description: 'Discarded.' })
-  @ApiResponse({ status: 409, description: 'It is no dead letter any more.' })
+  @ApiResponse({ status: 409, description: 'It is no longer a dead letter.' })
   async discard(
     @Param('id') id: string,
     @Body() body: unknown,
@@ -199,11 +207,11 @@ export class DeadLettersController {
     const query = queryOf(request.query, ['reason', 'stage', 'source']);
     const inQuery = query.reason === undefined ? {} : { reason: query.reason };
     const { reason } = await validated(Reason, { ...inQuery, ...((body as object) ?? {}) });
-    await this.ruleOnOne('discard', id, query, reason, request);
+    await this.actOnOne('discard', id, query, reason, request);
   }
 
-  private async ruleOnOne(
-    kind: RulingKind,
+  private async actOnOne(
+    kind: ActionKind,
     id: string,
     query: { stage: string | undefined; source: string | undefined },
     reason: string | undefined,
@@ -211,17 +219,17 @@ export class DeadLettersController {
   ): Promise<FoundRow> {
     const row = await this.find(id, query);
     try {
-      await this.rulings.one(row, { kind, reason, by: caller.name });
+      await this.actions.applyToOne(row, { kind, reason, by: caller.name });
     } catch (error) {
-      if (error instanceof NotDead) throw notDead('changed by somebody else just now');
+      if (error instanceof NotDead) throw notDead('changed concurrently');
       throw error;
     }
     return row;
   }
 
-  private async ruleOnMany(
-    kind: RulingKind,
-    { filter: given, reason, dryRun }: RuleOnMany,
+  private async actOnMany(
+    kind: ActionKind,
+    { filter: given, reason, dryRun }: ActOnMany,
     { caller }: FastifyRequest,
     reply: FastifyReply,
   ) {
@@ -230,11 +238,11 @@ export class DeadLettersController {
       void reply.code(200);
       return { matched: await this.deadLetters.count(filter), dryRun: true };
     }
-    const { id, matched } = await this.rulings.many(filter, { kind, reason, by: caller.name });
+    const { id, matched } = await this.actions.applyToMany(filter, { kind, reason, by: caller.name });
     return { id: String(id), matched, location: `/v1/dead-letters/rulings/${id}` };
   }
 
-  /** The one dead letter of this id; several sources, and both stages, may have used it. */
+  /** The dead letter with this id, which several sources and both stages may have used. */
   private async find(
     id: string,
     { stage, source }: { stage: string | undefined; source: string | undefined },
@@ -245,7 +253,7 @@ export class DeadLettersController {
     if (rows.length === 0) throw new Problem('not-found', 'No dead letter has this id.');
     if (dead.length === 0) throw notDead(rows.map(({ status }) => status).join(', '));
     const places = dead.map((row) => `stage=${row.stage}&source=${row.source}`).join(', ');
-    throw new Problem('conflict', `Several dead letters have this id; add one of: ${places}`);
+    throw new Problem('conflict', `Several dead letters have this id. Add one of: ${places}`);
   }
 
   private async filterOf(query: { readonly [K in (typeof FILTER_NAMES)[number]]: string | undefined }) {
@@ -257,17 +265,17 @@ export class DeadLettersController {
     return this.known(checkedFilter(filter), '');
   }
 
-  /** A listener that never was is a slip of the pen, not an empty list. */
+  /** An unknown listener is reported as a mistake instead of returning an empty list. */
   private async known(filter: DeadLetterFilter, at: string): Promise<DeadLetterFilter> {
     const { listener } = filter;
     if (listener === undefined || (await this.deadLetters.listenerExists(listener))) return filter;
-    const detail = `names no listener: "${listener}"`;
+    const detail = `is not a known listener: "${listener}"`;
     throw invalidFields([{ pointer: `${at}/listener`, detail }]);
   }
 }
 
 function notDead(status: string): Problem {
-  return new Problem('conflict', `It is no dead letter any more (${status}).`);
+  return new Problem('conflict', `This is no longer a dead letter (${status}).`);
 }
 
 function stageOf(text: string | undefined): Stage | undefined {

@@ -3,10 +3,10 @@ import pg from 'pg';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { rowsFiltered } from '../../../test/support/rows-filtered.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
+import { applyAction, NEXT_KEYS } from './dead-letter-actions.sql.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter } from './dead-letter-filter.ts';
 import { groupDeadLetters, listDeadLetters } from './dead-letters.sql.ts';
-import { applyRuling, NEXT_KEYS } from './rulings.sql.ts';
 
 let database: TestDatabase;
 
@@ -91,7 +91,7 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
 
   it('a ruling goes straight to the items of its step, however long their key is', async () => {
     const { lookedAt } = await connected((client) =>
-      rowsFiltered(client, FORCE_INDEX_PLANS, applyRuling('inbox', 'revive'), [1, 0, 500]),
+      rowsFiltered(client, FORCE_INDEX_PLANS, applyAction('inbox', 'revive'), [1, 0, 500]),
     );
     // Each of them is sorted into those that are dead letters and those that are none.
     expect(lookedAt).toBe(500);

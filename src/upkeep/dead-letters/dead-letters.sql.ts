@@ -2,7 +2,7 @@ import { withinBytes } from '../../http/page-bytes.ts';
 import { ATTEMPTS_OF } from '../../outbox/fan-out/delivery-view.ts';
 import type { Stage } from './dead-letter-filter.ts';
 
-/** Counting what waits behind a dead letter ends here. */
+/** Rows behind a dead letter are counted up to this number. */
 export const MAX_WAITING = 100;
 
 const OF_STAGE = {
@@ -16,7 +16,7 @@ const SHOWN = (stage: Stage) => `
   inbox.occurred_at, inbox.received_at,
   (extract(epoch FROM ${stage}.lapsed_at) * 1000000)::bigint AS micros`;
 
-/** Lanes of the two stages have the same numbers: only those of its own stage stand behind it. */
+/** The lanes of both stages have the same numbers, so only rows of the dead letter's own stage count. */
 const BEHIND = (table: Stage) => `
   SELECT FROM ${table} AS behind
   WHERE page.stage = '${table}' AND behind.lane = page.lane AND behind.key = page.order_key AND behind.settled_at IS NULL AND behind.waits = 'held'
@@ -25,8 +25,8 @@ const BEHIND = (table: Stage) => `
 const WAITING = `(SELECT count(*)::int FROM ((${BEHIND('inbox')}) UNION ALL (${BEHIND('outbox')})) AS those)`;
 
 /**
- * deadLetters.list — the last to die first, each with how many wait behind it, counted up to ${MAX_WAITING}.
- * `parts` are FROM and WHERE per stage, $1 limit, $2 micros, $3 stage, $4 position of the last one seen
+ * deadLetters.list — newest first, each with the number of rows waiting behind it, counted up to MAX_WAITING.
+ * `parts` are FROM and WHERE per stage, $1 limit, $2 micros, $3 stage, $4 position of the last row of the previous page
  */
 export function listDeadLetters(parts: readonly { stage: Stage; from: string }[]): string {
   const selects = parts.map(
@@ -45,7 +45,7 @@ export function listDeadLetters(parts: readonly { stage: Stage; from: string }[]
     ORDER BY ${order}`;
 }
 
-/** deadLetters.groups — by stage, listener and fingerprint; the largest first. $1 most */
+/** deadLetters.groups — by stage, listener and fingerprint; the largest first. $1 max groups */
 export function groupDeadLetters(parts: readonly { stage: Stage; from: string }[]): string {
   const selects = parts.map(({ stage, from }) => `SELECT ${SHOWN(stage)} ${from}`);
   return `
@@ -61,8 +61,8 @@ export function countDeadLetters(from: string): string {
 }
 
 /**
- * deadLetters.find — whatever has this id and is, or was, a dead letter: a message by its id, a delivery by its
- * own. $1 id, $2 the id where it is a uuid, $3 stage or null, $4 source or null
+ * deadLetters.find — everything with this id that is or was a dead letter: a message by its id, a delivery by its own.
+ * $1 id, $2 the id if it is a uuid, $3 stage or null, $4 source or null
  */
 export const FIND = `
   SELECT page.*, ${WAITING} AS waiting
@@ -80,4 +80,4 @@ export const FIND = `
   ) AS page
   LIMIT 20`;
 
-export const LISTENER_THERE = 'SELECT FROM listener WHERE name = $1';
+export const LISTENER_EXISTS = 'SELECT FROM listener WHERE name = $1';

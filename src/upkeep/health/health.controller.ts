@@ -15,18 +15,20 @@ export class HealthController {
 
   @Get('livez')
   @Allow('public')
-  @ApiOperation({ summary: '200 while the loops of this replica cycle; never asks the database.' })
+  @ApiOperation({
+    summary: '200 while no background loop of this replica is stalled. Never queries the database.',
+  })
   livez(@Res({ passthrough: true }) reply: FastifyReply) {
-    const standingStill = this.loops.stalled();
-    if (standingStill.length === 0) return { status: 'alive' };
+    const stalled = this.loops.stalled();
+    if (stalled.length === 0) return { status: 'alive' };
     void reply.code(503);
-    return { status: 'standing still', loops: standingStill };
+    return { status: 'standing still', loops: stalled };
   }
 
   @Get('readyz')
   @Allow('public')
   @ApiProduces('application/json')
-  @ApiOperation({ summary: '200 from the start until this replica begins to stop.' })
+  @ApiOperation({ summary: '200 from the end of the start until this replica begins to stop.' })
   readyz(@Res({ passthrough: true }) reply: FastifyReply) {
     if (this.readiness.ready) return { status: 'ready' };
     void reply.code(503);

@@ -1,13 +1,13 @@
 import type { Observed } from './observation-store.ts';
 
-/** What waits, as the API shows it: of the inbox and of each listener, what it is owed by a deleted one included. */
+/** The backlog as the API returns it: of the inbox and of each listener, including deleted ones with pending deliveries. */
 export function backlogView(observedAt: Date, observed: readonly Observed[]) {
-  const owed = observed.filter(({ name, stage }) => name === 'backlog' && stage === 'outbox');
-  const listeners = [...new Set(owed.map(({ listener }) => listener!))];
-  const ofInbox = observed.filter(({ stage }) => stage === 'inbox');
+  const pendingDeliveries = observed.filter(({ name, stage }) => name === 'backlog' && stage === 'outbox');
+  const listeners = [...new Set(pendingDeliveries.map(({ listener }) => listener!))];
+  const inbox = observed.filter(({ stage }) => stage === 'inbox');
   return {
     observedAt,
-    inbox: { ...queueView(ofInbox), scheduled: sumOf(ofInbox, 'backlog', ['scheduled']) },
+    inbox: { ...queueView(inbox), scheduled: sumOf(inbox, 'backlog', ['scheduled']) },
     listeners: listeners.toSorted().map((name) => {
       const own = observed.filter(({ listener }) => listener === name);
       return { name, ...queueView(own), circuitOpen: sumOf(own, 'circuit_open') > 0 };

@@ -3,22 +3,22 @@ import { Database } from '../../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { OBSERVE } from './observation.sql.ts';
 
-/** One value of a measure, as the database has it. */
+/** One value of a metric, as read from the database. */
 export interface Observed {
   readonly name: string;
   readonly stage: string | null;
   readonly listener: string | null;
-  /** A status or a reason, as the measure has it. */
+  /** A status, a reason or a mark, depending on the metric. */
   readonly kind: string | null;
   readonly value: number;
 }
 
-/** Rows counted of one kind over all listeners; what is beyond is not looked at. */
+/** Max rows counted of one kind over all listeners; further rows are not read. */
 export const MAX_COUNTED = 20_000;
-/** Held keys looked at for the oldest, over all listeners. */
+/** Max held keys scanned for the oldest row, over all listeners. */
 const MAX_KEYS = 4_000;
 export const SOON_SECONDS = 300;
-/** A stream of messages that each have a short time is no reason to worry: one that has waited is. */
+/** A stream of messages with short expiry is normal; a message that has waited this long and expires soon is not. */
 export const WAITED_SECONDS = 60;
 
 @Injectable()

@@ -3,26 +3,26 @@ const HELD = `queued.settled_at IS NULL AND queued.waits = 'held'`;
 
 interface Stage {
   readonly table: 'inbox' | 'outbox';
-  /** When a row began to wait; one that was revived or replayed, when it was put back. */
+  /** When a row began to wait; for a revived or replayed row, when it was requeued. */
   readonly since: string;
-  /** How many are counted of each span. */
-  readonly most: string;
+  /** Max rows counted per span. */
+  readonly maxRows: string;
 }
 
 const INBOX: Stage = {
   table: 'inbox',
   since: 'COALESCE(queued.waits_since, GREATEST(queued.received_at, queued.due_at))',
-  most: '$1',
+  maxRows: '$1',
 };
 const OUTBOX: Stage = {
   table: 'outbox',
   since: 'COALESCE(queued.waits_since, queued.created_at)',
-  most: '(SELECT most_rows FROM share)',
+  maxRows: '(SELECT most_rows FROM share)',
 };
 
 /**
- * The oldest of the ready rows in the lanes of `span`: from lane to lane, the first row of each. Astray: marked by a
- * holder, in a lane that nobody holds.
+ * The oldest ready row in the lanes of `span`, found by reading the first row of each lane. Inconsistent: marked as
+ * processing, in a lane without a lease.
  */
 function oldestReady({ table, since }: Stage): string {
   const first = (from: string) => `
@@ -35,14 +35,13 @@ function oldestReady({ table, since }: Stage): string {
       SELECT next.* FROM head CROSS JOIN LATERAL (${first('queued.lane > head.lane')}) AS next
     )
     SELECT min(since) AS since, count(*) FILTER (WHERE status = 'processing' AND EXISTS (
-      SELECT FROM lane WHERE lane.queue = '${table}' AND lane.lane = head.lane AND lane.leased_until = '-infinity')) AS astray
+      SELECT FROM lane WHERE lane.queue = '${table}' AND lane.lane = head.lane AND lane.leased_until = '-infinity')) AS inconsistent
     FROM head)`;
 }
 
 /**
- * The oldest of the held rows: from key to key, the first row of each, for as many keys as are looked at ($2). Keys are
- * in no order of time, so that where there are more, the oldest of those seen is close to the oldest of all. Astray:
- * without a hold.
+ * The oldest held row, found by reading the first row of each key, for at most $2 keys. Keys are in no order of time, so
+ * if there are more, the oldest of the keys read is close to the oldest of all. Inconsistent: held without a hold.
  */
 function oldestHeld({ table, since }: Stage): string {
   const first = (from: string) => `
@@ -57,14 +56,14 @@ function oldestHeld({ table, since }: Stage): string {
       WHERE head.seen < (SELECT most_keys FROM share)
     )
     SELECT min(since) AS since, count(*) FILTER (WHERE NOT EXISTS (
-      SELECT FROM hold WHERE hold.queue = '${table}' AND hold.lane = head.lane AND hold.key = head.key)) AS astray
+      SELECT FROM hold WHERE hold.queue = '${table}' AND hold.lane = head.lane AND hold.key = head.key)) AS inconsistent
     FROM head)`;
 }
 
-function counted({ table, most }: Stage, which: string): string {
+function counted({ table, maxRows }: Stage, which: string): string {
   return `(
     SELECT count(*) FROM (
-      SELECT FROM ${table} AS queued WHERE queued.lane >= span.first AND queued.lane <= span.last AND ${which} LIMIT ${most}) AS one)`;
+      SELECT FROM ${table} AS queued WHERE queued.lane >= span.first AND queued.lane <= span.last AND ${which} LIMIT ${maxRows}) AS one)`;
 }
 
 function waiting(stage: Stage, spans: string): string {
@@ -72,15 +71,15 @@ function waiting(stage: Stage, spans: string): string {
     SELECT '${stage.table}' AS stage, span.listener, span.gone, span.closed, span.limited,
            ${counted(stage, READY)} AS ready, ${counted(stage, HELD)} AS held,
            oldest_ready.since AS ready_since, oldest_held.since AS held_since,
-           oldest_ready.astray AS marked_astray, oldest_held.astray AS held_astray
+           oldest_ready.inconsistent AS marked_inconsistent, oldest_held.inconsistent AS held_inconsistent
     FROM ${spans} AS span
     CROSS JOIN LATERAL ${oldestReady(stage)} AS oldest_ready
     CROSS JOIN LATERAL ${oldestHeld(stage)} AS oldest_held`;
 }
 
 /**
- * Closed: nothing is sent to it now, however much is ready; to one whose circuit is due no more than a probe. Limited: its
- * next turn is yet to come, because its rate is used up.
+ * Closed: nothing is sent to the listener now, however much is ready, or only a probe if its circuit is due. Limited: its
+ * rate limit is reached, and its next slot is in the future.
  */
 const LISTENER_SPANS = `(
   SELECT listener.number * 256 AS first, listener.number * 256 + 255 AS last, listener.name AS listener,
@@ -89,16 +88,16 @@ const LISTENER_SPANS = `(
          COALESCE(rate.next_at > clock_timestamp(), false) AS limited
   FROM listener LEFT JOIN gate ON gate.listener = listener.number LEFT JOIN rate ON rate.listener = listener.number)`;
 
-/** What is ready for a listener that nothing is sent to, or no more than its rate, waits for that listener, not for a replica. */
+/** Ready rows of a closed or rate-limited listener wait for that listener, not for a replica. */
 const READY_STATUS = `CASE WHEN gone THEN 'deleted' WHEN closed THEN 'closed' WHEN limited THEN 'limited' ELSE 'ready' END`;
 
 const AGE = (since: string) => `GREATEST(0, extract(epoch FROM clock_timestamp() - ${since}))`;
 
 /**
- * observe — everything that is measured in the database, with one statement, from the heads of partial indexes. Nothing
- * is counted beyond a limit: a backlog of millions costs as much as one of thousands. What is beyond it in the inbox is
- * estimated as the last ANALYZE left it. $1 most rows counted of a kind, $2 most held keys looked at,
- * $3 seconds from which on an expiry is soon, $4 seconds that a message may take without being told of
+ * observe — all metrics read from the database, in one statement, from the heads of partial indexes. Nothing is counted
+ * beyond a limit, so a backlog of millions costs as much as one of thousands. Beyond the limit the inbox is estimated from
+ * the last ANALYZE. $1 max rows counted of a kind, $2 max held keys scanned, $3 seconds within which an expiry is soon,
+ * $4 seconds that a message may wait before it counts as expiring soon
  */
 export const OBSERVE = `
   WITH share AS MATERIALIZED (
@@ -139,9 +138,9 @@ export const OBSERVE = `
   UNION ALL
   SELECT 'backlog_oldest_age_seconds', 'inbox', NULL, 'scheduled', COALESCE(${AGE('since')}, 0) FROM scheduled
   UNION ALL
-  SELECT 'astray', stage, NULL, 'marked', sum(marked_astray) FROM waiting GROUP BY stage
+  SELECT 'inconsistent_rows', stage, NULL, 'marked', sum(marked_inconsistent) FROM waiting GROUP BY stage
   UNION ALL
-  SELECT 'astray', stage, NULL, 'held', sum(held_astray) FROM waiting GROUP BY stage
+  SELECT 'inconsistent_rows', stage, NULL, 'held', sum(held_inconsistent) FROM waiting GROUP BY stage
   UNION ALL
   SELECT 'dead_letters', 'inbox', NULL, NULL, count(*) FROM (
     SELECT FROM inbox WHERE fingerprint IS NOT NULL LIMIT $1) AS one

@@ -1,9 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Gauge } from 'prom-client';
-import type { Next } from '../../clock/loop.ts';
-import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
+import { ScheduledJobs } from '../scheduled-jobs.ts';
 import {
   MAX_COUNTED,
   ObservationStore,
@@ -17,50 +16,50 @@ type Label = 'stage' | 'listener' | 'status' | 'reason' | 'mark';
 interface Measure {
   readonly help: string;
   readonly labels: readonly Label[];
-  /** The label that the statement calls `kind`. */
+  /** The label for the column `kind` of the statement. */
   readonly kind?: Label;
 }
 
-/** As often a look may fail before what it saw last is not shown any more: no number is better than an old one. */
+/** After this many failures in a row the last values are removed: no value is better than an outdated one. */
 const MAX_FAILURES = 4;
 
 const MEASURES: Readonly<Record<string, Measure>> = {
   backlog: {
-    help: `What waits or is in flight, by stage and listener; closed: ready, and nothing is sent to the listener now; limited: ready, and its own rate is used up; counted up to ${MAX_COUNTED} over all listeners, of the inbox estimated beyond.`,
+    help: `Messages and deliveries that wait or are in flight, by stage and listener. closed: ready, but nothing is sent to the listener now; limited: ready, but the rate limit of the listener is reached. Counted up to ${MAX_COUNTED} over all listeners; beyond that the inbox is estimated.`,
     labels: ['stage', 'listener', 'status'],
     kind: 'status',
   },
   backlog_oldest_age_seconds: {
-    help: 'How long the oldest of them has waited; a scheduled message from its due time on, one that was revived or replayed since then.',
+    help: 'How long the oldest of them has waited: a scheduled message since its due time, a revived or replayed one since then.',
     labels: ['stage', 'listener', 'status'],
     kind: 'status',
   },
   dead_letters: {
-    help: 'Dead letters that are kept, counted as the backlog is.',
+    help: 'Stored dead letters, counted like the backlog.',
     labels: ['stage', 'listener'],
   },
   holds: {
-    help: `Keys that wait, by reason; the first ${MAX_COUNTED} of each stage.`,
+    help: `Held keys by reason, counted up to ${MAX_COUNTED} per stage.`,
     labels: ['stage', 'reason'],
     kind: 'reason',
   },
-  astray: {
-    help: 'Always 0: rows marked by a holder in a lane that nobody holds, or held without a hold.',
+  inconsistent_rows: {
+    help: 'Expected to be 0: rows marked as processing in a lane without a lease, or held rows without a hold.',
     labels: ['stage', 'mark'],
     kind: 'mark',
   },
   messages_expiring_soon: {
-    help: `Messages that have waited for ${WAITED_SECONDS} s and expire within ${SOON_SECONDS / 60} minutes, or have.`,
+    help: `Messages that have waited for ${WAITED_SECONDS} s and expire within ${SOON_SECONDS / 60} minutes or have expired.`,
     labels: [],
   },
   circuit_open: { help: '1 while the circuit of a listener is open.', labels: ['listener'] },
   listener_paused: {
-    help: '1 while a listener is paused, by an operator or because it asked to wait.',
+    help: '1 while a listener is paused by an operator or has asked to wait.',
     labels: ['listener'],
   },
 };
 
-/** A6, A9, E10: what waits in the database, looked at every so often and shown from memory. */
+/** A6, A9, E10: metrics of the backlog, read from the database every METRICS_INTERVAL and served from memory. */
 @Injectable()
 export class Observation {
   private readonly gauges = new Map<string, Gauge<Label>>();
@@ -71,35 +70,39 @@ export class Observation {
     @Inject(SETTINGS_TOKEN) settings: Settings,
     private readonly store: ObservationStore,
     metrics: Metrics,
-    loops: Loops,
+    jobs: ScheduledJobs,
   ) {
-    loops.run('upkeep', 'observation', settings.metricsInterval, () => this.pass());
+    jobs.add({
+      name: 'observation',
+      intervalMs: settings.metricsInterval,
+      runAtStart: true,
+      run: () => this.observe(),
+    });
     if (!settings.roles.includes('upkeep')) return;
     for (const [name, { help, labels }] of Object.entries(MEASURES))
       this.gauges.set(name, metrics.gauge<Label>({ name, help, labelNames: [...labels] }));
     this.observedAt = metrics.gauge({
       name: 'observed_timestamp_seconds',
-      help: 'When the database was last looked at for the backlog and the like.',
+      help: 'When the backlog metrics were last read from the database.',
     });
-    this.forget();
+    this.reset();
   }
 
-  private async pass(): Promise<Next> {
+  private async observe(): Promise<void> {
     try {
       const observed = await this.store.observe();
-      this.forget();
-      for (const one of observed) this.show(one);
+      this.reset();
+      for (const value of observed) this.set(value);
       this.observedAt!.set(Date.now() / 1000);
       this.failures = 0;
-      return 'idle';
     } catch (error) {
       this.failures += 1;
-      if (this.failures >= MAX_FAILURES) this.forget();
+      if (this.failures >= MAX_FAILURES) this.reset();
       throw error;
     }
   }
 
-  private show({ name, stage, listener, kind, value }: Observed): void {
+  private set({ name, stage, listener, kind, value }: Observed): void {
     const label = MEASURES[name]!.kind;
     this.gauges.get(name)!.set(
       {
@@ -111,8 +114,8 @@ export class Observation {
     );
   }
 
-  /** One without labels would be reset to 0, which it is not. */
-  private forget(): void {
+  /** A gauge without labels is removed, because reset() would set it to 0. */
+  private reset(): void {
     for (const [name, gauge] of this.gauges) {
       if (MEASURES[name]!.labels.length > 0) gauge.reset();
       else gauge.remove();

@@ -1,13 +1,13 @@
 /** Ages are compared in milliseconds. */
 const OLDER = (time: string, ms: string) => `${time} < now() - (${ms}) * interval '1 millisecond'`;
 
-/** The first pattern that fits the type; else the time of all finished ones. */
+/** The retention of the first pattern that matches the type, else RETENTION_FINISHED. */
 const FINISHED_MS = (type: string) => `COALESCE((
   SELECT rule.ms FROM unnest($3::text[], $4::bigint[]) WITH ORDINALITY AS rule(pattern, ms, turn)
   WHERE ${type} LIKE rule.pattern ORDER BY rule.turn LIMIT 1), $5::bigint)`;
 
-/** A dead letter that others wait behind is what they wait for: it stays until somebody rules on it. */
-const WAITED_FOR = (stage: string) => `
+/** A dead letter that other rows wait behind is kept until an operator revives or discards it. */
+const BLOCKS_OTHERS = (stage: string) => `
   EXISTS (
     SELECT FROM hold
     WHERE hold.queue = '${stage}' AND hold.lane = stretch.lane AND hold.key = stretch.key
@@ -16,14 +16,14 @@ const WAITED_FOR = (stage: string) => `
     SELECT FROM ${stage} AS behind
     WHERE behind.lane = stretch.lane AND behind.key = stretch.key AND behind.settled_at IS NULL AND behind.waits = 'held')`;
 
-/** Looked at once more when a row was waited for: whoever held it may have revived it. */
+/** PostgreSQL checks this again after it waited for a locked row: the other transaction may have revived it. */
 const STILL_OLD = OLDER('settled_at', '$8::bigint');
 
 /**
- * `first_young` came, or ended soon after it came, too short a time ago for any retention: its time is not over, and will be
- * soon. `young`: all of the stretch came so.
+ * `first_young` is the first row that arrived, or settled soon after it arrived, too recently for any retention: it cannot
+ * be removed yet, but soon. `young`: all rows of the stretch arrived too recently.
  */
-const ANSWER = (youngest: string) => `
+const RESULT = (youngest: string) => `
   SELECT (SELECT count(*)::int FROM removed) AS removed, (SELECT count(*)::int FROM stretch) AS seen,
          (SELECT max(position) FROM stretch) AS last,
          COALESCE((SELECT json_agg(json_build_array(lane, key)) FROM removed WHERE status = 'dead'), '[]') AS dead,
@@ -35,10 +35,10 @@ const ANSWER = (youngest: string) => `
          (SELECT min(came_at) FROM stretch) > now() - ${youngest} * interval '1 millisecond' AS young`;
 
 /**
- * retention.deliveries — settled ones whose time is over, in the next stretch of positions. Walks the primary key: a
- * stretch is looked at once per sweep, however little of it can go; a young one ends the sweep, all after it are younger.
- * $1 after position, $2 stretch, $3 patterns of types, $4 their times, $5 finished, $6 dead, $7 waiting, $8 the shortest
- * (ms), $9 listeners, $10 their times for the dead
+ * retention.deliveries — removes settled deliveries past their retention, in the next stretch of positions. It scans the
+ * primary key: each stretch is read once per sweep, however few of its rows can be removed. A young stretch ends the sweep,
+ * because all rows after it are younger. $1 after position, $2 rows per stretch, $3 type patterns, $4 their retentions,
+ * $5 finished, $6 dead, $7 waiting, $8 the shortest (ms), $9 listeners, $10 their retentions of dead letters
  */
 export const REMOVE_DELIVERIES = `
   WITH stretch AS MATERIALIZED (
@@ -55,17 +55,17 @@ export const REMOVE_DELIVERIES = `
           'settled_at',
           `COALESCE((SELECT rule.ms FROM unnest($9::text[], $10::bigint[]) AS rule(name, ms)
                      JOIN listener ON listener.name = rule.name WHERE listener.number = stretch.listener), $6::bigint)`,
-        )} AND NOT (stretch.status = 'dead' AND ${WAITED_FOR('outbox')})
+        )} AND NOT (stretch.status = 'dead' AND ${BLOCKS_OTHERS('outbox')})
         ELSE ${OLDER('settled_at', FINISHED_MS('(SELECT inbox.type FROM inbox WHERE inbox.position = stretch.message)'))} END))
       AND ${STILL_OLD}
     RETURNING position, lane, key, status
   ),
   forgotten AS (DELETE FROM attempt WHERE delivery = ANY (ARRAY(SELECT position FROM removed)))
-  ${ANSWER('$8::bigint')}`;
+  ${RESULT('$8::bigint')}`;
 
 /**
- * retention.messages — the same for messages; one whose deliveries are still there stays with them. With a message goes
- * the memory of its id: deduplication lasts as long as the retention. $1 to $8 as above, $9 expired, $10 superseded
+ * retention.messages — the same for messages. A message is kept as long as any of its deliveries. Its id is forgotten with
+ * it: deduplication lasts as long as the retention. $1 to $8 as above, $9 expired, $10 superseded
  */
 export const REMOVE_MESSAGES = `
   WITH stretch AS MATERIALIZED (
@@ -82,14 +82,14 @@ export const REMOVE_MESSAGES = `
         `CASE WHEN stretch.status IN ('dead', 'discarded') THEN $6::bigint WHEN stretch.status = 'expired' THEN $9::bigint
               WHEN stretch.status = 'superseded' THEN $10::bigint ELSE ${FINISHED_MS('stretch.type')} END`,
       )}
-        AND NOT (stretch.status = 'dead' AND ${WAITED_FOR('inbox')})
+        AND NOT (stretch.status = 'dead' AND ${BLOCKS_OTHERS('inbox')})
         AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)))
       AND ${STILL_OLD}
     RETURNING position, lane, key, status
   )
-  ${ANSWER('$8::bigint')}`;
+  ${RESULT('$8::bigint')}`;
 
-/** retention.giveUp — what nobody has in hand and was never handled. $1 positions, $2 how long it waited, for people */
+/** retention.giveUp — ends rows that no replica has claimed and that were never handled. $1 positions, $2 the limit, as text */
 export const GIVE_UP = {
   inbox: `
     UPDATE inbox SET status = 'expired', waits = NULL, settled_at = now(), lapsed_at = now(),
@@ -101,20 +101,20 @@ export const GIVE_UP = {
     WHERE position = ANY ($1::bigint[]) AND status IN ('pending', 'held')`,
 } as const;
 
-/** retention.rulings — what was decided stays as long as what it was decided about. $1 ms, $2 most items */
-export const REMOVE_RULING_ITEMS = `
+/** retention.actions — revives and discards (table `ruling`) are kept as long as their dead letters. $1 ms, $2 max items */
+export const REMOVE_ACTION_ITEMS = `
   DELETE FROM ruling_item WHERE ctid = ANY (ARRAY(
     SELECT item.ctid FROM ruling JOIN ruling_item AS item ON item.ruling = ruling.id
     WHERE ${OLDER('ruling.done_at', '$1::bigint')} LIMIT $2))`;
-export const REMOVE_RULINGS = `
+export const REMOVE_ACTIONS = `
   DELETE FROM ruling WHERE ${OLDER('done_at', '$1::bigint')} AND NOT EXISTS (SELECT FROM ruling_item AS item WHERE item.ruling = ruling.id)`;
 
-/** Sent, all of it: what was reopened last may wait for its listener long after the replay is done. */
+/** All deliveries are settled: the last ones may wait for their listener long after the replay itself is done. */
 const REPLAY_OVER = `
   ${OLDER('replay.done_at', '$1::bigint')}
   AND NOT EXISTS (SELECT FROM outbox WHERE outbox.replay = replay.id AND outbox.settled_at IS NULL)`;
 
-/** retention.replays — $1 ms, $2 most deliveries */
+/** retention.replays — $1 ms, $2 max deliveries */
 export const REMOVE_REPLAY_DELIVERIES = `
   DELETE FROM replay_delivery WHERE ctid = ANY (ARRAY(
     SELECT item.ctid FROM replay JOIN replay_delivery AS item ON item.replay = replay.id
@@ -123,9 +123,10 @@ export const REMOVE_REPLAYS = `
   DELETE FROM replay WHERE ${REPLAY_OVER} AND NOT EXISTS (SELECT FROM replay_delivery AS item WHERE item.replay = replay.id)`;
 
 /**
- * retention.producers — those that sent nothing for so long, in the next stretch of names. There is no index by `seen_at` on
- * purpose: each post of a producer would have to write it. One that posts right now is stepped over: to wait for it in another
- * order than the ingest locks them in would be a deadlock. $1, $2 after source and id, $3 stretch, $4 ms
+ * retention.producers — removes producers that sent nothing within the retention, in the next stretch of names. There is no
+ * index on `seen_at` on purpose: every post of a producer would have to update it. A producer that is posting right now is
+ * skipped: waiting for it in another order than the ingest locks producers could deadlock. $1, $2 after source and id,
+ * $3 rows per stretch, $4 ms
  */
 export const REMOVE_PRODUCERS = `
   WITH stretch AS MATERIALIZED (
@@ -143,5 +144,5 @@ export const REMOVE_PRODUCERS = `
   SELECT (SELECT count(*)::int FROM removed) AS removed, last.source, last.id
   FROM (SELECT source, id FROM stretch ORDER BY source DESC, id DESC LIMIT 1) AS last`;
 
-/** retention.one — one sweeper at a time over all replicas. */
+/** retention.lock — only one replica sweeps at a time. */
 export const TRY_RETENTION_LOCK = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('retention')) AS mine`;

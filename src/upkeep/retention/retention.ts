@@ -1,7 +1,4 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Interval } from '@nestjs/schedule';
-import type { Loop, Next } from '../../clock/loop.ts';
-import { Loops } from '../../clock/loops.ts';
 import { formatDuration } from '../../config/duration.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
@@ -12,192 +9,193 @@ import { endDeadLetterHolds, lockLane } from '../../lanes/requeue-holds.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
+import { ScheduledJobs } from '../scheduled-jobs.ts';
 import {
   GIVE_UP,
+  REMOVE_ACTION_ITEMS,
+  REMOVE_ACTIONS,
   REMOVE_DELIVERIES,
   REMOVE_MESSAGES,
   REMOVE_PRODUCERS,
   REMOVE_REPLAY_DELIVERIES,
   REMOVE_REPLAYS,
-  REMOVE_RULING_ITEMS,
-  REMOVE_RULINGS,
   TRY_RETENTION_LOCK,
 } from './retention.sql.ts';
 
-const EVERY_MS = 60_000;
-/** Short transactions: a stretch takes milliseconds, and nobody waits for it. */
-const STRETCH = 2_000;
+const INTERVAL_MS = 60_000;
+/** Keeps transactions short: a step takes milliseconds, and nothing waits for it. */
+const ROWS_PER_STEP = 2_000;
 /**
- * Every so often the walk begins at the beginning; in between, with the first that was too young for any retention when the
- * last one met it: a type that is kept for minutes must not mean a walk past a week of others every minute. What ended
- * long after it came goes with the next walk from the beginning.
+ * Every 60th sweep scans from the first row. The others start at the first row that was too young for any retention when
+ * the last sweep saw it: a type that is kept for minutes must not cause a scan past a week of other rows every minute. A
+ * row that settled long after it arrived is removed by the next full scan.
  */
-const SWEEPS_PER_WALK = 60;
+const SWEEPS_PER_FULL_SCAN = 60;
 
 type Stage = 'inbox' | 'outbox';
 type Place = readonly [lane: number, position: number];
 
-/** When a sweep is to end early, and whom it tells that it gets on. */
+/** Tells a sweep when to stop early, and lets it report progress. */
 interface SweepContext {
   readonly signal: AbortSignal;
   readonly progressed: () => void;
 }
 
-const WITHOUT_END: SweepContext = { signal: new AbortController().signal, progressed: () => undefined };
+const UNINTERRUPTED: SweepContext = { signal: new AbortController().signal, progressed: () => undefined };
 
 interface Step {
   readonly removed: number;
   readonly seen: number;
   readonly last: number;
-  /** Where dead letters were removed. */
+  /** The lanes and keys of removed dead letters. */
   readonly dead: readonly (readonly [lane: number, key: string])[];
   readonly given_up: readonly Place[];
   readonly first_young: number | null;
   readonly young: boolean;
 }
 
-/** A10, A11: removes what ended long enough ago, each status, type and queue after its own time. */
+/** A10, A11: removes settled rows after their retention, which depends on status, type and queue. */
 @Injectable()
 export class Retention {
-  private readonly loop: Loop;
   private readonly removed;
   private readonly givenUp;
   private readonly failed;
-  private due = false;
   private sweeps = 0;
-  private readonly lookedUpTo: Record<Stage, number> = { inbox: 0, outbox: 0 };
+  private readonly scannedUpTo: Record<Stage, number> = { inbox: 0, outbox: 0 };
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
     private readonly database: Database,
     private readonly audit: AuditLog,
-    loops: Loops,
+    jobs: ScheduledJobs,
     metrics: Metrics,
   ) {
-    this.loop = loops.run('upkeep', 'retention', EVERY_MS, (...pass) => this.pass(...pass));
+    jobs.add({
+      name: 'retention',
+      intervalMs: INTERVAL_MS,
+      runAtStart: false,
+      run: (signal, progressed) => this.run({ signal, progressed }),
+    });
     this.removed = metrics.counter({
       name: 'retention_removed_total',
-      help: 'Rows removed because their retention was over.',
+      help: 'Rows removed after their retention.',
       labelNames: ['stage'],
     });
     this.givenUp = metrics.counter({
       name: 'retention_given_up_total',
-      help: 'Messages and deliveries that were never handled and ended because they waited for too long.',
+      help: 'Messages and deliveries that were never handled within RETENTION_WAITING and were given up.',
       labelNames: ['stage'],
     });
-    // There from the start: an increase from nothing is not seen.
+    // Present from the start: an increase from no value at all is not visible to rate().
     for (const stage of ['inbox', 'outbox']) this.givenUp.inc({ stage }, 0);
     this.failed = metrics.counter({
       name: 'retention_failed_total',
-      help: 'Sweeps that failed; they are tried again.',
+      help: 'Failed sweeps; each is retried.',
     });
   }
 
-  @Interval(EVERY_MS)
-  tick(): void {
-    this.due = true;
-    this.loop.wake();
-  }
-
-  /** A sweep may take longer than the interval: the next one follows it. One that failed stays due. */
-  private async pass(signal: AbortSignal, progressed: () => void): Promise<Next> {
-    if (!this.due) return 'idle';
+  private async run(context: SweepContext): Promise<void> {
     try {
-      await this.sweep({ signal, progressed });
+      await this.sweep(context);
     } catch (error) {
       this.failed.inc();
       throw error;
     }
-    this.due = false;
-    return 'idle';
   }
 
-  /** Deliveries first: a message goes when its deliveries are gone. */
-  async sweep(course: SweepContext = WITHOUT_END): Promise<void> {
+  /** Removes deliveries first, because a message is kept as long as its deliveries. */
+  async sweep(context: SweepContext = UNINTERRUPTED): Promise<void> {
     const { retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded } =
       this.settings;
     const { retentionTypes, retentionDeadQueues, retentionAudit } = this.settings;
-    const fromTheBeginning = this.sweeps++ % SWEEPS_PER_WALK === 0;
-    if (fromTheBeginning) Object.assign(this.lookedUpTo, { inbox: 0, outbox: 0 });
+    const isFullScan = this.sweeps++ % SWEEPS_PER_FULL_SCAN === 0;
+    if (isFullScan) Object.assign(this.scannedUpTo, { inbox: 0, outbox: 0 });
     const types = [retentionTypes.map(({ name }) => likeOf(name)), retentionTypes.map(({ ms }) => ms)];
     const shortest = Math.min(
       ...[retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded],
       ...[...retentionTypes, ...retentionDeadQueues].map(({ ms }) => ms),
     );
-    const ofInbox = retentionDeadQueues.find(({ name }) => name === 'inbox')?.ms ?? retentionDead;
-    await this.walk(course, 'outbox', REMOVE_DELIVERIES, [
+    const inboxDead = retentionDeadQueues.find(({ name }) => name === 'inbox')?.ms ?? retentionDead;
+    await this.scan(context, 'outbox', REMOVE_DELIVERIES, [
       ...[...types, retentionFinished, retentionDead, retentionWaiting, shortest],
       ...[retentionDeadQueues.map(({ name }) => name), retentionDeadQueues.map(({ ms }) => ms)],
     ]);
-    await this.walk(course, 'inbox', REMOVE_MESSAGES, [
-      ...[...types, retentionFinished, ofInbox, retentionWaiting, shortest],
+    await this.scan(context, 'inbox', REMOVE_MESSAGES, [
+      ...[...types, retentionFinished, inboxDead, retentionWaiting, shortest],
       ...[retentionExpired, retentionSuperseded],
     ]);
-    await this.removeAll(course, (most) => this.audit.remove(retentionAudit, most));
-    const decided = Math.max(retentionAudit, retentionDead, ...retentionDeadQueues.map(({ ms }) => ms));
-    await this.removeWithItems(course, REMOVE_RULING_ITEMS, REMOVE_RULINGS, decided);
-    await this.removeWithItems(course, REMOVE_REPLAY_DELIVERIES, REMOVE_REPLAYS, decided);
-    if (fromTheBeginning) await this.removeProducers(course);
+    await this.removeAll(context, (maxRows) => this.audit.remove(retentionAudit, maxRows));
+    const actionRetention = Math.max(
+      retentionAudit,
+      retentionDead,
+      ...retentionDeadQueues.map(({ ms }) => ms),
+    );
+    await this.removeWithItems(context, REMOVE_ACTION_ITEMS, REMOVE_ACTIONS, actionRetention);
+    await this.removeWithItems(context, REMOVE_REPLAY_DELIVERIES, REMOVE_REPLAYS, actionRetention);
+    if (isFullScan) await this.removeProducers(context);
   }
 
-  private async walk(
-    course: SweepContext,
+  private async scan(
+    context: SweepContext,
     stage: Stage,
     sql: string,
     values: readonly unknown[],
   ): Promise<void> {
-    let after = this.lookedUpTo[stage];
-    for (let metYoung = false; ; ) {
-      const step = await this.step(stage, sql, [after, STRETCH, ...values]);
+    let after = this.scannedUpTo[stage];
+    for (let foundYoung = false; ; ) {
+      const step = await this.step(stage, sql, [after, ROWS_PER_STEP, ...values]);
       if (!step) return;
       this.removed.inc({ stage }, step.removed);
       await this.giveUp(stage, step.given_up);
-      course.progressed();
-      if (course.signal.aborted || step.young || step.seen < STRETCH) return;
-      if (!metYoung) this.lookedUpTo[stage] = step.first_young === null ? step.last : step.first_young - 1;
-      metYoung ||= step.first_young !== null;
+      context.progressed();
+      if (context.signal.aborted || step.young || step.seen < ROWS_PER_STEP) return;
+      if (!foundYoung) this.scannedUpTo[stage] = step.first_young === null ? step.last : step.first_young - 1;
+      foundYoung ||= step.first_young !== null;
       after = step.last;
     }
   }
 
-  /** Undefined: another replica sweeps. */
+  /** Undefined if another replica is sweeping. */
   private step(stage: Stage, sql: string, values: readonly unknown[]): Promise<Step | undefined> {
     return this.database.transaction(async (tx) => {
-      const [broom] = await tx.query<{ mine: boolean }>(TRY_RETENTION_LOCK);
-      if (!broom?.mine) return undefined;
+      const [lock] = await tx.query<{ mine: boolean }>(TRY_RETENTION_LOCK);
+      if (!lock?.mine) return undefined;
       const [row] = await tx.query<Step>(sql, values);
       await this.endHolds(stage, row!.dead, tx);
       return row;
     });
   }
 
-  /** Nothing waits behind them any more: with the last dead letter that a hold stands for it goes. */
+  /** Nothing waits behind the removed dead letters, so a hold ends with the last dead letter it exists for. */
   private async endHolds(stage: Stage, dead: Step['dead'], tx: Transaction): Promise<void> {
     if (dead.length > 0) void tx.query(FORCE_INDEX_PLANS);
-    const ending = byLane(dead).map(([lane, keys]) => endDeadLetterHolds(tx, { stage, lane }, keys));
-    await Promise.all(ending);
+    const endings = byLane(dead).map(([lane, keys]) => endDeadLetterHolds(tx, { stage, lane }, keys));
+    await Promise.all(endings);
   }
 
-  /** A11: nobody handled it for so long that nobody will; that is said, counted, and it can still be found. */
+  /** A11: ends what was not handled within RETENTION_WAITING. It is logged, counted and can still be found. */
   private async giveUp(stage: Stage, places: readonly Place[]): Promise<void> {
     const after = formatDuration(this.settings.retentionWaiting);
     for (const [lane, positions] of byLane(places)) {
       const ended = await this.database.transaction(async (tx) => {
-        // As long as it is locked nobody takes up what waits in it.
+        // While the lane is locked no replica can claim its rows.
         await lockLane(tx, { stage, lane });
         return tx.execute(GIVE_UP[stage], [positions, after]);
       });
       if (ended === 0) continue;
       this.givenUp.inc({ stage }, ended);
-      this.log.warn({ event: 'retention.given-up', stage, count: ended, after }, 'it was never handled');
+      this.log.warn(
+        { event: 'retention.given-up', stage, count: ended, after },
+        'gave up messages or deliveries that were never handled',
+      );
     }
   }
 
   private async removeProducers({ signal, progressed }: SweepContext): Promise<void> {
     let after = { source: '', id: '' };
     while (!signal.aborted) {
-      const values = [after.source, after.id, STRETCH, this.settings.retentionProducers];
+      const values = [after.source, after.id, ROWS_PER_STEP, this.settings.retentionProducers];
       const [, rows] = await this.database.inOneRoundTrip([[FORCE_INDEX_PLANS], [REMOVE_PRODUCERS, values]]);
       const [step] = rows as [{ removed: number; source: string; id: string }?];
       if (!step) return;
@@ -207,32 +205,32 @@ export class Retention {
     }
   }
 
-  /** Their items first, and one without any goes itself. */
+  /** Removes the items first, then every parent row without items. */
   private async removeWithItems(
-    course: SweepContext,
-    items: string,
-    ones: string,
+    context: SweepContext,
+    removeItems: string,
+    removeParents: string,
     olderThanMs: number,
   ): Promise<void> {
-    await this.removeAll(course, (most) => this.database.execute(items, [olderThanMs, most]));
-    await this.database.execute(ones, [olderThanMs]);
+    await this.removeAll(context, (maxRows) => this.database.execute(removeItems, [olderThanMs, maxRows]));
+    await this.database.execute(removeParents, [olderThanMs]);
   }
 
-  /** A part at a time, until there is nothing left. */
+  /** Removes in steps until nothing is left. */
   private async removeAll(
     { signal, progressed }: SweepContext,
-    removeSome: (most: number) => Promise<number>,
+    removeSome: (maxRows: number) => Promise<number>,
   ): Promise<void> {
-    while (!signal.aborted && (await removeSome(STRETCH)) === STRETCH) progressed();
+    while (!signal.aborted && (await removeSome(ROWS_PER_STEP)) === ROWS_PER_STEP) progressed();
   }
 }
 
-function byLane<Thing>(places: readonly (readonly [lane: number, thing: Thing])[]): [number, Thing[]][] {
-  const lanes = new Map<number, Thing[]>();
-  for (const [lane, thing] of places) {
-    const things = lanes.get(lane);
-    if (things) things.push(thing);
-    else lanes.set(lane, [thing]);
+function byLane<Item>(places: readonly (readonly [lane: number, item: Item])[]): [number, Item[]][] {
+  const lanes = new Map<number, Item[]>();
+  for (const [lane, item] of places) {
+    const items = lanes.get(lane);
+    if (items) items.push(item);
+    else lanes.set(lane, [item]);
   }
   return [...lanes];
 }

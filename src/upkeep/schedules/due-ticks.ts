@@ -3,19 +3,19 @@ import type { Cron } from './cron.ts';
 export const ON_MISSED = ['one', 'skip', 'all'] as const;
 export type OnMissed = (typeof ON_MISSED)[number];
 
-/** A tick that is later than this was missed: nobody was there. Until then it is only late. */
+/** A tick overdue by more than this was missed: no replica was running. Up to this it is only late. */
 export const LATE_MS = 60_000;
-/** Of those that were missed. */
+/** Max missed ticks that are posted. */
 export const MAX_MISSED = 1_000;
 
 export interface DueTicks {
   readonly ticks: readonly Date[];
   readonly nextAt: Date;
-  /** Ticks from here on, up to a minute ago, that nobody was there for; how they are made up for is the policy. */
+  /** The first missed tick; missed ticks go from here up to a minute ago. The policy decides which of them are posted. */
   readonly missedFrom: Date | undefined;
 }
 
-/** Pure: what is to be posted now, and when to look again. `nextAt` is the first tick that was not posted yet. */
+/** Decides which ticks to post now and which one is next; a pure function. `nextAt` is the first tick not posted yet. */
 export function dueTicks(cron: Cron, nextAt: Date, now: Date, onMissed: OnMissed): DueTicks {
   const lateFrom = new Date(now.getTime() - LATE_MS);
   const beforeNext = new Date(nextAt.getTime() - 1);

@@ -1,7 +1,7 @@
 const COLUMNS = `name, cron, timezone, type, payload::text AS payload, key, on_missed, paused, next_at, last_at, created_at,
   created_by, updated_at, updated_by`;
 
-/** schedule.lock — the one to be changed, and the time by which everything here goes. $1 name */
+/** schedule.lock — locks the schedule to be changed. NOW is the clock that all schedules use. $1 name */
 export const LOCK_SCHEDULE = `SELECT ${COLUMNS} FROM schedule WHERE name = $1 FOR UPDATE`;
 export const NOW = 'SELECT clock_timestamp() AS now';
 
@@ -25,8 +25,8 @@ export const DELETE_SCHEDULE = 'DELETE FROM schedule WHERE name = $1';
 export const FIND_SCHEDULE = `SELECT ${COLUMNS} FROM schedule WHERE name = $1`;
 
 /**
- * schedule.list — the first one, and those after it until their payloads exceed the limit; `found`: how many there are
- * without that. $1 after, $2 max, $3 max bytes
+ * schedule.list — the first schedule, and further ones until their payloads exceed the limit; `found` is their number
+ * without the byte limit. $1 after, $2 max, $3 max bytes
  */
 export const LIST_SCHEDULES = `
   SELECT ${COLUMNS}, found FROM (
@@ -36,9 +36,9 @@ export const LIST_SCHEDULES = `
   WHERE row_number = 1 OR bytes <= $3 ORDER BY name`;
 
 /**
- * schedule.takeDue — locked until the transaction that posts their messages ends. A replica that comes second steps over
- * them, and one that comes later finds another next_at: each tick is one replica's, by one clock. $1 most, $2 names of those
- * that this replica leaves to others
+ * schedule.takeDue — locks due schedules until the transaction that posts their messages ends. Meanwhile other replicas
+ * skip them, and afterwards they find a later next_at: each tick is posted by one replica, by one clock. $1 max schedules,
+ * $2 names that this replica leaves to others
  */
 export const TAKE_DUE = `
   SELECT ${COLUMNS}, clock_timestamp() AS now FROM schedule
@@ -47,7 +47,7 @@ export const TAKE_DUE = `
 /** $1 name, $2 next, $3 last or null */
 export const ADVANCE = 'UPDATE schedule SET next_at = $2, last_at = COALESCE($3, last_at) WHERE name = $1';
 
-/** schedule.untilNext — milliseconds. $1 names of those that this replica leaves to others */
+/** schedule.untilNext — milliseconds. $1 names that this replica leaves to others */
 export const UNTIL_NEXT = `
   SELECT ceil(extract(epoch FROM next_at - clock_timestamp()) * 1000)::bigint AS ms FROM schedule
   WHERE NOT paused AND name <> ALL ($1::text[]) ORDER BY next_at LIMIT 1`;

@@ -5,72 +5,75 @@ import { Loops } from '../../clock/loops.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
+import type { ActionKind, ActionRequest, Step } from './dead-letter-action.ts';
+import { DeadLetterActionStore } from './dead-letter-action-store.ts';
 import { type DeadLetterFilter, STAGES, type Stage } from './dead-letter-filter.ts';
 import type { DeadLetterRow } from './dead-letters-store.ts';
-import type { RulingKind, RulingRequest, Step } from './ruling.ts';
-import { RulingStore } from './ruling-store.ts';
 
-/** Their lane is locked for so long. */
+/** Limits how long a step locks its lane. */
 const ITEMS_PER_STEP = 500;
-/** Of one ruling in one queue; beyond, that waits until they are handled. All dead letters of a key go on together. */
+/** Max revived items in flight, per action and queue; further items wait. All dead letters of a key are revived together. */
 const MAX_IN_FLIGHT = 500;
 const POLL_MS = 500;
 
-/** Carries out what operators decide about dead letters: one at once, many a few at a time. */
+/** Revives and discards dead letters: a single one at once, many of them in paced steps. */
 @Injectable()
-export class Rulings {
+export class DeadLetterActions {
   private readonly loop: Loop;
   private readonly counts;
-  private readonly setbacks = new Backoffs();
+  private readonly backoffs = new Backoffs();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
-    private readonly store: RulingStore,
+    private readonly store: DeadLetterActionStore,
     private readonly wakeups: Wakeups,
     loops: Loops,
     metrics: Metrics,
   ) {
-    this.loop = loops.run('upkeep', 'rulings', POLL_MS, () => this.pass());
+    this.loop = loops.run('upkeep', 'dead-letter-actions', POLL_MS, () => this.pass());
     this.counts = {
       revive: metrics.counter({
         name: 'dead_letters_revived_total',
-        help: 'Dead letters that operators let run again.',
+        help: 'Dead letters revived by operators.',
         labelNames: ['stage'],
       }),
       discard: metrics.counter({
         name: 'dead_letters_discarded_total',
-        help: 'Dead letters that operators discarded.',
+        help: 'Dead letters discarded by operators.',
         labelNames: ['stage'],
       }),
     };
   }
 
-  /** Throws NotDead. */
-  async one(row: DeadLetterRow, request: RulingRequest): Promise<void> {
-    await this.store.one(row, request);
+  /** Throws NotDead if it is no longer a dead letter. */
+  async applyToOne(row: DeadLetterRow, request: ActionRequest): Promise<void> {
+    await this.store.applyToOne(row, request);
     const { stage, lane, id } = row;
     this.report(request, { stage, id, matched: 1 });
     this.count(request.kind, stage, 1);
     this.wakeups.announce(stage, new Set([lane]));
   }
 
-  async many(filter: DeadLetterFilter, request: RulingRequest): Promise<{ id: number; matched: number }> {
+  async applyToMany(
+    filter: DeadLetterFilter,
+    request: ActionRequest,
+  ): Promise<{ id: number; matched: number }> {
     const created = await this.store.create(filter, request);
     this.report(request, { filter, matched: created.matched });
     this.loop.wake();
     return created;
   }
 
-  /** A step of each: one whose listener is down has enough on its way, and the others go on. */
+  /** One step of each action. An action whose listener is down reaches its limit in flight and does not block the others. */
   private async pass(): Promise<Next> {
     const written: Record<Stage, Set<number>> = { inbox: new Set(), outbox: new Set() };
     const steps: (Step | undefined)[] = [];
-    for (const ruling of await this.store.undone()) {
-      if (this.setbacks.isBackingOff(ruling)) continue;
-      const step = await this.step(ruling);
+    for (const action of await this.store.unfinished()) {
+      if (this.backoffs.isBackingOff(action)) continue;
+      const step = await this.step(action);
       steps.push(step);
       if (step?.kind !== 'applied') continue;
-      this.count(step.ruling, step.stage, step.changed);
+      this.count(step.action, step.stage, step.changed);
       written[step.stage].add(step.lane);
     }
     for (const stage of STAGES) if (written[stage].size) this.wakeups.announce(stage, written[stage]);
@@ -78,24 +81,27 @@ export class Rulings {
     return steps.some((step) => step?.kind === 'full') ? 'soon' : 'idle';
   }
 
-  /** One that fails is tried again later, and the others go on. */
-  private step(ruling: number): Promise<Step | undefined> {
-    return this.setbacks.attempt(
-      ruling,
-      () => this.store.step(ruling, ITEMS_PER_STEP, MAX_IN_FLIGHT),
+  /** A failed step is retried with backoff and does not block other actions. */
+  private step(action: number): Promise<Step | undefined> {
+    return this.backoffs.attempt(
+      action,
+      () => this.store.step(action, ITEMS_PER_STEP, MAX_IN_FLIGHT),
       (error, retryInMs) =>
         this.log.error(
-          { event: 'dead-letters.ruling-failed', ruling, retryInMs, error },
-          'a step of a ruling failed; it is tried again',
+          { event: 'dead-letters.action-failed', action, retryInMs, error },
+          'a step of a revive or discard failed and will be retried',
         ),
     );
   }
 
-  private count(kind: RulingKind, stage: Stage, changed: number): void {
+  private count(kind: ActionKind, stage: Stage, changed: number): void {
     this.counts[kind].inc({ stage }, changed);
   }
 
-  private report({ kind, by, reason }: RulingRequest, what: object): void {
-    this.log.info({ event: `dead-letters.${kind}`, by, reason, ...what }, 'an operator decided');
+  private report({ kind, by, reason }: ActionRequest, details: object): void {
+    this.log.info(
+      { event: `dead-letters.${kind}`, by, reason, ...details },
+      'an operator revived or discarded dead letters',
+    );
   }
 }

@@ -1,44 +1,47 @@
 import type { Stage } from './dead-letter-filter.ts';
 
-/** What an operator decides about dead letters: they run again, or they end for good and their keys go on. */
-export type RulingKind = 'revive' | 'discard';
+/**
+ * What an operator does with dead letters. Revive: they run again. Discard: they end for good, and the messages behind them
+ * are handled. The tables call an action a `ruling`.
+ */
+export type ActionKind = 'revive' | 'discard';
 
-export interface RulingRequest {
-  readonly kind: RulingKind;
+export interface ActionRequest {
+  readonly kind: ActionKind;
   readonly by: string;
   readonly reason: string | undefined;
 }
 
-export interface RulingProgress {
+export interface ActionProgress {
   readonly id: number;
-  readonly kind: RulingKind;
+  readonly kind: ActionKind;
   readonly filter: unknown;
   readonly reason: string | null;
   readonly matched: number;
   readonly done: number;
-  /** They were no dead letters any more when their turn came. */
+  /** Items that were no longer dead letters when the action reached them. */
   readonly skipped: number;
-  /** Revived, and not settled again. */
+  /** Revived and not settled yet. */
   readonly waiting: number;
-  /** Revived, and dead once more. */
+  /** Revived and dead again. */
   readonly dead: number;
   readonly created_at: Date;
   readonly created_by: string;
   readonly done_at: Date | null;
 }
 
-/** What a step did: changed rows of a lane, had to wait because enough is on its way, or found nothing left. */
+/** The result of a step: it changed rows of a lane, has to wait because the maximum is in flight, or found nothing left. */
 export type Step =
   | {
       readonly kind: 'applied';
-      readonly ruling: RulingKind;
+      readonly action: ActionKind;
       readonly stage: Stage;
       readonly lane: number;
       readonly changed: number;
     }
   | { readonly kind: 'full' | 'done' };
 
-export function rulingView({ id, matched, done, skipped, waiting, dead, ...row }: RulingProgress) {
+export function actionView({ id, matched, done, skipped, waiting, dead, ...row }: ActionProgress) {
   return {
     id: String(id),
     kind: row.kind,

@@ -1,35 +1,35 @@
+import type { ActionKind } from './dead-letter-action.ts';
 import type { Stage } from './dead-letter-filter.ts';
-import type { RulingKind } from './ruling.ts';
 
-/** $1 kind, $2 filter, $3 reason, $4 by */
-export const INSERT_RULING = `
+/** action.insert — $1 kind, $2 filter, $3 reason, $4 by */
+export const INSERT_ACTION = `
   INSERT INTO ruling (kind, filter, reason, matched, created_by) VALUES ($1, $2, $3, 0, $4) RETURNING id`;
 
-/** ruling.match — every dead letter of a stage that the filter means now. $1 ruling, then the filter's values */
+/** action.match — stores every dead letter of a stage that matches the filter now. $1 action, then the values of the filter */
 export function matchDeadLetters(stage: Stage, from: string): string {
   return `
     INSERT INTO ruling_item (ruling, stage, lane, key, position)
     SELECT $1::bigint, '${stage}', ${stage}.lane, ${stage}.key, ${stage}.position ${from}`;
 }
 
-/** ruling.add — one. $1 ruling, $2 stage, $3 lane, $4 key, $5 position */
+/** action.addItem — a single dead letter. $1 action, $2 stage, $3 lane, $4 key, $5 position */
 export const ADD_ITEM = `
   INSERT INTO ruling_item (ruling, stage, lane, key, position) VALUES ($1, $2, $3, $4, $5)`;
 
 export const SET_MATCHED = 'UPDATE ruling SET matched = $2 WHERE id = $1';
 
-export const UNDONE = 'SELECT id FROM ruling WHERE done_at IS NULL ORDER BY id';
+export const UNFINISHED = 'SELECT id FROM ruling WHERE done_at IS NULL ORDER BY id';
 
-/** ruling.take — unless another replica works at it. $1 ruling */
-export const TAKE_RULING = 'SELECT kind FROM ruling WHERE id = $1 AND done_at IS NULL FOR UPDATE SKIP LOCKED';
+/** action.lock — unless another replica is at work on it. $1 action */
+export const LOCK_ACTION = 'SELECT kind FROM ruling WHERE id = $1 AND done_at IS NULL FOR UPDATE SKIP LOCKED';
 
-/** What is first among those left. $1 ruling */
-const FIRST_LEFT = (further: string) => `
+/** The first remaining item. $1 action */
+const FIRST_REMAINING = (further: string) => `
   SELECT stage, lane, key FROM ruling_item
   WHERE ruling = $1 AND outcome IS NULL ${further} ORDER BY ruling, stage, lane, key, position LIMIT 1`;
 
-/** Revived and not settled again. What waits for somebody (an operator, a dead letter) is not: it may wait for weeks. */
-const ON_ITS_WAY = (stage: Stage) => `
+/** Revived and not settled yet. Rows that wait for an operator or behind a dead letter do not count: they may wait for weeks. */
+const IN_FLIGHT = (stage: Stage) => `
   SELECT FROM ${stage} AS revived
   WHERE head.stage = '${stage}' AND revived.ruling = $1 AND revived.settled_at IS NULL
     AND revived.lane >= head.lane & ~255 AND revived.lane <= head.lane | 255
@@ -39,23 +39,23 @@ const ON_ITS_WAY = (stage: Stage) => `
   LIMIT $2`;
 
 /**
- * ruling.next — of each queue, the inbox or a listener, the first key with something left, and how much is on its way there,
- * counted up to $2: a listener that nothing goes to at the moment keeps no other one waiting. $1 ruling
+ * action.next — for each queue (the inbox or a listener) the first key with remaining items and the number of items in
+ * flight, counted up to $2. A listener that receives nothing at the moment does not block the others. $1 action
  */
 export const NEXT_KEYS = `
   WITH RECURSIVE head(stage, lane, key) AS (
-    (${FIRST_LEFT('')})
+    (${FIRST_REMAINING('')})
     UNION ALL
     SELECT next.* FROM head CROSS JOIN LATERAL (
-      ${FIRST_LEFT('AND (stage, lane) > (head.stage, head.lane | 255)')}) AS next
+      ${FIRST_REMAINING('AND (stage, lane) > (head.stage, head.lane | 255)')}) AS next
   )
-  SELECT head.*, (SELECT count(*)::int FROM ((${ON_ITS_WAY('inbox')}) UNION ALL (${ON_ITS_WAY('outbox')})) AS one) AS waiting
+  SELECT head.*, (SELECT count(*)::int FROM ((${IN_FLIGHT('inbox')}) UNION ALL (${IN_FLIGHT('outbox')})) AS one) AS "inFlight"
   FROM head`;
 
-/** As if it had come now: neither is it given up for having waited, nor is its listener's patience used up. */
+/** As if it had just arrived: retention does not give it up for its age, and its listener's max age starts over. */
 const REVIVED = `status = 'held', waits = 'held', waits_since = clock_timestamp(), settled_at = NULL, lapsed_at = NULL, attempt = 0`;
 
-const CHANGE: Record<Stage, Record<RulingKind, string>> = {
+const CHANGE: Record<Stage, Record<ActionKind, string>> = {
   inbox: {
     revive: REVIVED,
     discard: `status = 'discarded', settled_at = now()`,
@@ -67,12 +67,12 @@ const CHANGE: Record<Stage, Record<RulingKind, string>> = {
 };
 
 /**
- * ruling.apply — to the next items of a locked lane, key by key, each in order. Whoever is no dead letter any more is left
- * alone. Answers with the keys; of the last one some may be left. Items are noted where they were found (ctid): nobody else
- * changes those of a ruling that is taken, and a join with them took 16 s on a table that was never analysed.
- * $1 ruling, $2 lane, $3 most items
+ * action.apply — changes the next items of a locked lane, key by key, each key in order. Items that are no longer dead
+ * letters are skipped. Returns the keys; the last one may have items left. Items are updated by ctid: no other transaction
+ * changes the items of a locked action, and a join with them took 16 s on a table that was never analysed.
+ * $1 action, $2 lane, $3 max items
  */
-export function applyRuling(stage: Stage, kind: RulingKind): string {
+export function applyAction(stage: Stage, kind: ActionKind): string {
   const OWN = `ruling = $1 AND stage = '${stage}' AND lane = $2`;
   return `
     WITH item AS MATERIALIZED (
@@ -91,14 +91,14 @@ export function applyRuling(stage: Stage, kind: RulingKind): string {
     skipped AS (UPDATE ruling_item SET outcome = 'skipped' WHERE ctid = ANY (ARRAY(SELECT place FROM item WHERE NOT dead)))
     SELECT of_key.key, of_key.changed, EXISTS (
              SELECT FROM ruling_item AS rest
-             WHERE ${OWN} AND rest.key = of_key.key AND rest.position > of_key.last AND rest.outcome IS NULL) AS "halfWay"
+             WHERE ${OWN} AND rest.key = of_key.key AND rest.position > of_key.last AND rest.outcome IS NULL) AS partial
     FROM (SELECT key, count(*) FILTER (WHERE dead)::int AS changed, max(position) AS last
           FROM item GROUP BY key) AS of_key`;
 }
 
 export const MARK_DONE = 'UPDATE ruling SET done_at = now() WHERE id = $1';
 
-/** ruling.progress — what was removed meanwhile, because its time was over, has ended. $1 ruling */
+/** action.progress — items removed by retention in the meantime count as ended. $1 action */
 export const PROGRESS = `
   SELECT ruling.id, ruling.kind, ruling.filter, ruling.reason, ruling.matched, ruling.created_at, ruling.created_by,
          ruling.done_at,
