@@ -14,4 +14,4 @@ const after = before.replace(/(?<=<!-- settings -->\n)[\s\S]*?(?=\n<!-- \/settin
   settingsTable(),
 );
 if (after !== before) writeFileSync(path, after);
-console.log(after === before ? 'the table of settings is up to date' : 'the table of settings is written');
+console.log(after === before ? 'the table of settings is up to date' : 'the table of settings was updated');
