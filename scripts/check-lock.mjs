@@ -1,4 +1,4 @@
-// A lock file written on one platform can lack what another one needs; `npm ci` then fails there.
+// A lock file written on one platform can lack packages of another one; `npm ci` then fails there.
 import { readFileSync } from 'node:fs';
 
 const { packages } = JSON.parse(readFileSync(new URL('../package-lock.json', import.meta.url), 'utf8'));
@@ -11,7 +11,7 @@ for (const line of missing) console.error(`package-lock.json lacks ${line}`);
 if (missing.length) process.exit(1);
 console.log(`package-lock.json is complete: ${Object.keys(packages).length} packages`);
 
-/** As Node looks for a package: in the folder's own node_modules, then in each one above it. */
+/** Looks for a package as Node does: in the folder's own node_modules, then in each parent's. */
 function found(from, name) {
   const at = `${from ? `${from}/` : ''}node_modules/${name}`;
   if (packages[at]) return true;

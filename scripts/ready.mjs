@@ -1,4 +1,4 @@
-// What `npm start` and `npm test` need before they can begin, with nothing but Node: packages and a build.
+// Prepares `npm start` and `npm test` with nothing but Node: installs the packages and builds.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,10 +25,10 @@ export function checkNode() {
   process.exit(1);
 }
 
-/** `npm ci` only when the installed packages are not those of the lock file: works offline once installed. */
-export function install(tell = console.log) {
+/** Runs `npm ci` only if the installed packages differ from the lock file, so that it works offline once installed. */
+export function install(log = console.log) {
   if (installed()) return;
-  tell('installing packages (npm ci) …');
+  log('installing packages (npm ci) …');
   const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
   run('npm', args, { stdio: ['ignore', 2, 2] });
 }
@@ -50,12 +50,12 @@ function packages(path) {
   }
 }
 
-/** Compiles only when a source is newer than the last build; says so to `tell`. */
-export function build(tell = console.log) {
+/** Compiles only if a source is newer than the last build. */
+export function build(log = console.log) {
   const builtAt = newest(join(root, 'dist'));
   const sources = ['src', 'migrations', 'tsconfig.json', 'tsconfig.build.json', 'package-lock.json'];
   if (builtAt > Math.max(...sources.map((path) => newest(join(root, path))))) return;
-  tell('building …');
+  log('building …');
   run('npm', ['run', '--silent', 'build'], { stdio: ['ignore', 2, 2] });
 }
 

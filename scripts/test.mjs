@@ -1,4 +1,4 @@
-// `npm test`: everything that must hold, from a fresh clone. Arguments go to jest.
+// `npm test`: runs all checks and tests, also in a fresh clone. Arguments are passed to jest.
 import { checkNode, install, run } from './ready.mjs';
 
 checkNode();

@@ -1,5 +1,5 @@
-// `npm run upgrade-check [-- --from <ref>]`: an earlier version and this one, side by side on this one's schema.
-// Exit code 0: they get along. 1: they do not. 2: it could not be tried, and the line says why.
+// `npm run upgrade-check [-- --from <ref>]`: runs an earlier version and this one side by side on this version's schema.
+// Exit code 0: they work together. 1: they do not. 2: it could not be tried; the output names the reason.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
@@ -14,15 +14,15 @@ import { build, checkNode, install, root } from './ready.mjs';
 const KEY = 'sk_upgrade_0123456789abcdefghij';
 const TYPE = 'urn:ekp:events/candidate-applied';
 const MESSAGES = 20;
-/** So much of each batch is refused once. */
+/** The receiver refuses every Nth webhook once. */
 const REFUSED_EVERY = 7;
 const HELD_KEY = 'key-held';
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 const { values } = parseArgs({ options: { from: { type: 'string' } } });
 const room = mkdtempSync(join(tmpdir(), 'sluice-upgrade-'));
 const children = new Set();
-/** Of each key, in the order accepted. */
+/** Ids of the posted messages by key, in the order accepted. */
 const posted = new Map();
 let tree;
 let postgres;
@@ -55,19 +55,19 @@ async function check() {
   postgres = await startPostgres(now);
   receiver = await startReceiver();
 
-  say(`${from.name} makes its schema and leaves messages behind; this version migrates`);
+  say(`${from.name} creates its schema and stores messages; this version migrates`);
   await migrate(before);
   const left = await withReplicas([[before, 'api']], async ([old]) => {
     await putListener(old);
     return post(old, 'left-behind');
   });
   await migrate(now);
-  await together(`${from.name} takes in, this version processes and delivers`, left, [
+  await together(`${from.name} accepts, this version processes and delivers`, left, [
     [before, 'api'],
     [now, 'api,inbox,outbox,upkeep'],
   ]);
   await together(
-    `this version takes in, ${from.name} processes and delivers`,
+    `this version accepts, ${from.name} processes and delivers`,
     [],
     [
       [now, 'api'],
@@ -92,7 +92,7 @@ async function check() {
   return 0;
 }
 
-/** The version to try: the one named, else the last commit but one that changed what is shipped. */
+/** The version to compare with: the one given, else the second last commit that changed the shipped files. */
 function earlier(ref) {
   const commits = ref
     ? git('rev-parse', '--verify', '--quiet', `${ref}^{commit}`)
@@ -119,7 +119,7 @@ function earlier(ref) {
   return { commit, name: ref ?? commit.slice(0, 7) };
 }
 
-/** Its sources in a folder of their own, with the packages of this version: nothing is fetched. */
+/** Checks out its sources into a separate folder, with the packages of this version: nothing is downloaded. */
 function checkOut(commit) {
   tree = join(room, 'tree');
   if (git('worktree', 'add', '--detach', tree, commit).status !== 0)
@@ -148,7 +148,7 @@ async function together(what, left, replicas) {
   );
 }
 
-/** Where the version before cannot deliver to it, it leaves that to this one: nothing is lost, and no attempt is charged. */
+/** A listener the earlier version cannot deliver to is left to this one: nothing is lost, and no attempt is counted. */
 async function listenerOfThisVersion(what, before, now) {
   say(what);
   const all = 'api,inbox,outbox,upkeep';
@@ -168,7 +168,7 @@ async function listenerOfThisVersion(what, before, now) {
   say(`  ${done.length} messages processed and delivered, in order`);
 }
 
-/** One replica holds a key, each takes messages of it, the last one lets it go. */
+/** One replica holds a key, each replica accepts messages of it, the last one releases it. */
 async function held(urls, what) {
   const hold = `/v1/keys/${HELD_KEY}/hold`;
   await call(urls[0], 'PUT', hold, { reason: 'upgrade-check' });
@@ -188,7 +188,7 @@ async function held(urls, what) {
   return [...ids, ...others];
 }
 
-/** What arrived of each key, as often as it did, is what was posted, in that order. */
+/** Apart from repeats, each key's webhooks arrived in the order in which its messages were posted. */
 function inOrder() {
   for (const [key, ids] of posted) {
     const arrived = receiver.arrived.get(key) ?? [];
@@ -198,9 +198,9 @@ function inOrder() {
   }
 }
 
-/** Every message finished, and every one delivered. */
+/** Waits until every message is finished and delivered. */
 async function settled(url, ids) {
-  const until = Date.now() + PATIENCE_MS;
+  const until = Date.now() + TIMEOUT_MS;
   const open = new Set(ids);
   while (open.size > 0) {
     for (const id of open) {
@@ -262,7 +262,7 @@ async function call(url, method, path, body) {
   return response.status === 204 ? undefined : response.json();
 }
 
-/** Started one after the other, stopped together; each must end with 0. */
+/** Starts replicas one after the other and stops them together; each must exit with 0. */
 async function withReplicas(replicas, work) {
   const started = [];
   for (const [dist, roles] of replicas) started.push(await startReplica(dist, roles));
@@ -331,7 +331,7 @@ async function startPostgres(dist) {
   return startEmbeddedPostgres({ dataDirectory: join(room, 'data'), log: () => undefined });
 }
 
-/** Some of what comes it refuses once. */
+/** A receiver that refuses some webhooks once. */
 async function startReceiver() {
   const arrived = new Map();
   const refused = new Set();
