@@ -105,7 +105,7 @@ describe('the tour of the code', () => {
       faultsOf(
         [
           '| `src/inbox/lane-queue.ts` | `LaneQueue.lease()` |',
-          '| `src/lanes/lane-queue.ts` | `LaneQueue.borrow()`, `Ingest.post()`, `SUSPECT_AFTER`, `laneOf()` |',
+          '| `src/lanes/lane-queue.ts` | `LaneQueue.borrow()`, `Ingest.post()`, `MAX_PARKING_CLAIMS`, `laneOf()` |',
         ].join('\n'),
       ),
     ).toEqual([
