@@ -256,7 +256,7 @@ function clearHolds({ table }: QueueTable): string {
 }
 
 /** lane.countCrash — the lanes' last holder is counted as crashed. $1 queue, $2 token, $3 lanes or null */
-export const COUNT_CRASH = `
+const COUNT_CRASH = `
   UPDATE lane SET crashes = LEAST(crashes + 1, 1000)
   WHERE queue = $1 AND token = $2 AND ($3::integer[] IS NULL OR lane = ANY ($3))`;
 
@@ -264,6 +264,9 @@ export const COUNT_CRASH = `
 export const FREE_LANES = `
   UPDATE lane SET leased_until = '-infinity', token = NULL
   WHERE queue = $1 AND token = $2 AND ($3::integer[] IS NULL OR lane = ANY ($3))`;
+
+/** For lanes that are given back. */
+export const FREE_STATEMENTS = { settings: QUEUE_SETTINGS, countCrash: COUNT_CRASH, free: FREE_LANES };
 
 /** An operator's hold would end, and the new one has no end: when the new one is removed, the operator's hold continues. */
 const OUTLASTED = `hold.reason = 'operator' AND hold.until > clock_timestamp() AND hold.until < EXCLUDED.until

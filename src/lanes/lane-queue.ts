@@ -6,7 +6,14 @@ import { GUARDS } from './guards.ts';
 import type { HoldRequest } from './hold-request.ts';
 import { claimedOf, LaneClaims } from './lane-claims.ts';
 import { type HeldToken, LaneLeases } from './lane-leases.ts';
-import { FREE_LANES, QUEUE_SETTINGS, type QueueTable, queueStatements, SET_HOLDS } from './lane-queue.sql.ts';
+import {
+  FREE_LANES,
+  FREE_STATEMENTS,
+  QUEUE_SETTINGS,
+  type QueueTable,
+  queueStatements,
+  SET_HOLDS,
+} from './lane-queue.sql.ts';
 import type { LaneQueueOptions } from './lane-queue-options.ts';
 import {
   CHARGED_AFTER,
@@ -56,7 +63,7 @@ export class LaneQueue<Row extends LaneRow> {
     this.leases = new LaneLeases(name, database, options.leaseMs);
     this.sql = queueStatements(table);
     this.claims = new LaneClaims(name, this.sql);
-    this.unreleased = new UnreleasedLanes(name, database, this.sql);
+    this.unreleased = new UnreleasedLanes(name, database, this.sql, FREE_STATEMENTS);
   }
 
   /**

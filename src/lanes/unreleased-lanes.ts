@@ -1,6 +1,5 @@
 import type { Database } from '../database/database.ts';
 import { isServerRefusing } from '../database/faults.ts';
-import { COUNT_CRASH, FREE_LANES, QUEUE_SETTINGS } from './lane-queue.sql.ts';
 import { CHARGED_AFTER, NEVER_CHARGED } from './lease.ts';
 
 interface Unreleased {
@@ -21,6 +20,7 @@ export class UnreleasedLanes {
     private readonly queue: string,
     private readonly database: Database,
     private readonly sql: { readonly giveBack: string },
+    private readonly freeSql: Readonly<Record<'settings' | 'countCrash' | 'free', string>>,
   ) {}
 
   /** The lanes are given up because of this error. It counts as a crash of theirs unless no message can have caused it. */
@@ -55,10 +55,10 @@ export class UnreleasedLanes {
     await this.database.transaction(async (tx) => {
       // All are awaited, so that the error thrown is the first one and not one that followed from it.
       await Promise.all([
-        tx.query(QUEUE_SETTINGS),
-        countsAsCrash ? tx.execute(COUNT_CRASH, values) : undefined,
+        tx.query(this.freeSql.settings),
+        countsAsCrash ? tx.execute(this.freeSql.countCrash, values) : undefined,
         tx.query(this.sql.giveBack, [this.queue, token, chargedAfter, lanes ?? null]),
-        tx.execute(FREE_LANES, values),
+        tx.execute(this.freeSql.free, values),
       ]);
     });
   }
