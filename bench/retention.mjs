@@ -1,7 +1,7 @@
 // Removing a day of messages: batched deletes from one table against dropping a partition. ADR 0007 has a run.
 // DATABASE_URL=… node bench/retention.mjs [rows]; in a schema of its own, which it drops.
 import pg from 'pg';
-import { say } from './harness/say.mjs';
+import { log } from './harness/log.mjs';
 
 const ROWS = Number(process.argv[2] ?? 200_000);
 const BATCH = 100;
@@ -69,11 +69,11 @@ const removal = {
   'vacuum known': await timed(() => client.query('VACUUM known')),
 };
 const perRow = (ms, rows) => `${((ms * 1000) / rows).toFixed(1)} µs per row`;
-for (const [name, ms] of Object.entries(ingest)) say(`ingest ${name}: ${perRow(ms, ROWS * 2)}`);
-for (const [name, ms] of Object.entries(removal)) say(`${name}: ${ms.toFixed(0)} ms, ${perRow(ms, ROWS)}`);
+for (const [name, ms] of Object.entries(ingest)) log(`ingest ${name}: ${perRow(ms, ROWS * 2)}`);
+for (const [name, ms] of Object.entries(removal)) log(`${name}: ${ms.toFixed(0)} ms, ${perRow(ms, ROWS)}`);
 const sizes = await client.query(`
   SELECT pg_size_pretty(pg_total_relation_size('one')) AS one,
          pg_size_pretty(pg_total_relation_size('day_2') + pg_total_relation_size('known')) AS days`);
-say(`left on disk: one ${sizes.rows[0].one}, days ${sizes.rows[0].days}`);
+log(`left on disk: one ${sizes.rows[0].one}, days ${sizes.rows[0].days}`);
 await client.query('DROP SCHEMA retention_bench CASCADE');
 await client.end();

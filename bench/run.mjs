@@ -21,7 +21,7 @@ install();
 if (!process.env.SLUICE_DIST) build();
 installPeers();
 
-const { say } = await import('./harness/say.mjs');
+const { log } = await import('./harness/log.mjs');
 const { SCENARIOS } = await import('./scenarios/all.mjs');
 const chosen = choose(options.only);
 const { endChildren } = await import('./harness/process.mjs');
@@ -54,7 +54,7 @@ async function run() {
   };
   const results = [];
   for (const [index, scenario] of chosen.entries()) {
-    say(`${index + 1}/${chosen.length} ${scenario.name}`);
+    log(`${index + 1}/${chosen.length} ${scenario.name}`);
     results.push(...(await scenario.run(context)));
     writeFileSync(options.json, `${JSON.stringify({ ...(await about(context)), results }, null, 2)}\n`);
   }
@@ -87,7 +87,7 @@ function choose(only) {
   const names = only.split(',');
   const unknown = names.find((name) => !SCENARIOS.some((scenario) => scenario.name === name));
   if (unknown) {
-    say(
+    log(
       `bench: there is no scenario "${unknown}"; there are ${SCENARIOS.map(({ name }) => name).join(', ')}`,
     );
     process.exit(1);

@@ -4,7 +4,7 @@ import { keyOf, TEXT, TYPE } from '../harness/workload.mjs';
 
 export function setup() {}
 
-/** So many loops that post one body after the other: no queue, no signature, nothing written down. */
+/** N loops that post one body after the other: no queue, no signature, nothing stored. */
 export async function drain({ receiver, path, concurrency, complete, ...counts }) {
   const progress = new Progress(counts);
   const pool = new Pool(receiver, { connections: concurrency, pipelining: 1 });

@@ -1,13 +1,13 @@
 import pg from 'pg';
-import { service } from '../harness/places.mjs';
+import { service } from '../harness/paths.mjs';
 import { Progress } from '../harness/progress.mjs';
 import { keyOf, payloadOf, TYPE } from '../harness/workload.mjs';
 
 export { setup } from './sluice.mjs';
 
 /**
- * The fastest way into the same table with the same indexes: COPY, one commit per batch. Nothing is checked, nobody is
- * told of a message that is there already: one such message and the whole batch fails.
+ * The fastest way into the same table with the same indexes: COPY, one commit per batch. Nothing is checked, and
+ * duplicates are not reported: one duplicate and the whole batch fails.
  */
 export async function drain({ url, connections, batch, complete, ...counts }) {
   const { laneOf } = await service('lanes/lane-of.js');
@@ -37,7 +37,7 @@ export async function drain({ url, connections, batch, complete, ...counts }) {
   return result;
 }
 
-/** What node-postgres does with anything that can be submitted: it is told what the server says. */
+/** The interface of a node-postgres submittable: it receives the server's messages. */
 function copy(client, sql, rows) {
   return new Promise((resolve, reject) => {
     client.query({

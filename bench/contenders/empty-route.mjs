@@ -1,6 +1,6 @@
 import { serveRoute } from '../harness/route.mjs';
 
-/** Reads the body, does nothing, answers: what the framework alone costs. */
+/** Reads the body, does nothing, responds: the cost of the framework alone. */
 export async function setup() {}
 
 export async function serve() {

@@ -5,7 +5,7 @@ import { Progress } from '../harness/progress.mjs';
 import { serveRoute } from '../harness/route.mjs';
 import { CREATE_COUNTER, keyOf, payloadOf, UPSERT } from '../harness/workload.mjs';
 
-/** As its performance page has it: https://worker.graphile.org/docs/performance */
+/** Configured as on its performance page: https://worker.graphile.org/docs/performance */
 function preset(url, logger) {
   return {
     worker: {
@@ -71,7 +71,7 @@ export async function serve({ url }) {
   });
 }
 
-/** From adding a job to its task, in one process; it is told of new jobs, and does not poll for them. */
+/** From adding a job to its task, in one process; it is notified of new jobs and does not poll. */
 export async function latency({ url, seconds }) {
   const waiting = new Map();
   const runner = await run({

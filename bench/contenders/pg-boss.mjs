@@ -68,7 +68,7 @@ export async function serve({ url }) {
   return serveRoute(async ({ key, payload }) => ({ id: await boss.send(QUEUE, { key, ...payload }) }));
 }
 
-/** From sending a job to its handler, in one process; polls as often as it can. */
+/** From sending a job to its handler, in one process; polls at its shortest interval. */
 export async function latency({ url, seconds }) {
   const waiting = new Map();
   const boss = await start(url);

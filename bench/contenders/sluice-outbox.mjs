@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { service } from '../harness/places.mjs';
+import { service } from '../harness/paths.mjs';
 import { Progress } from '../harness/progress.mjs';
 import { KEYS, keyOf, TEXT, TYPE } from '../harness/workload.mjs';
 
@@ -16,7 +16,7 @@ export async function setup({ url }) {
   await migrate(url, await settings({}), schemaOf([]));
 }
 
-/** Messages that are finished, and a delivery of each owed to every listener that is not idle: as the fan-out leaves them. */
+/** Finished messages, each with a pending delivery to every listener that is not idle: as the fan-out leaves them. */
 export async function seed({ url, messages, listeners }) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'));
   const file = join(folder, 'listeners.yaml');
@@ -48,7 +48,7 @@ export async function seed({ url, messages, listeners }) {
   await pool.end();
 }
 
-/** Sends what is owed; a delivery counts when it is written down, one to a sick listener does not. */
+/** Sends the pending deliveries; one counts when its result is stored, except those to failing listeners. */
 export async function drain({ url, env = {}, complete = true, ...counts }) {
   const progress = new Progress(counts);
   const app = await start(url, { ROLES: 'outbox', DRAIN_TIMEOUT: '2s', ...env }, async (nest) => {

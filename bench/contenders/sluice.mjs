@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Module } from '@nestjs/common';
 import pg from 'pg';
-import { service } from '../harness/places.mjs';
+import { service } from '../harness/paths.mjs';
 import { Progress } from '../harness/progress.mjs';
 import { countCpu, deferred } from '../harness/route.mjs';
 import { CREATE_COUNTER, KEYS, keyOf, TEXT, TYPE, UPSERT, UPSERT_ALL } from '../harness/workload.mjs';
@@ -27,8 +27,9 @@ export async function setup({ url }) {
 }
 
 /**
- * Rows as the ingest would have left them. `hot`: that share of all is on one key; `cooled`: and is finished already.
- * `behind`: so many stand behind a dead letter's hold. `slow`: so many wait for a call outside. `history`: so many finished ones beside.
+ * Rows as the ingest would have left them. `hot`: this share of all messages has one key; `cooled`: and is already finished.
+ * `behind`: number of messages behind a dead letter's hold. `slow`: number of messages with a hanging external call. `history`:
+ * number of finished messages in the table.
  */
 export async function seed({ url, messages, hot = 0, cooled = false, behind = 0, slow = 0, history = 0 }) {
   const { laneOf } = await service('lanes/lane-of.js');
@@ -85,7 +86,7 @@ export async function seed({ url, messages, hot = 0, cooled = false, behind = 0,
   await pool.end();
 }
 
-/** Handles what is there; messages on the hot key are work, but not counted. `sets`: the denormalizer takes whole batches. */
+/** Processes the backlog; messages of the hot key are processed, but not counted. `sets`: the denormalizer has `applyBatch`. */
 export async function drain({ url, env = {}, complete = true, sets = false, ...counts }) {
   const progress = new Progress(counts);
   const onHandled = (message) => {
@@ -97,7 +98,7 @@ export async function drain({ url, env = {}, complete = true, sets = false, ...c
   return result;
 }
 
-/** Handles what is there beside other replicas, from `go` to `stop`; says on `count` what it has done so far. Returns what still waits. */
+/** Processes the backlog together with other replicas, from `go` to `stop`; reports its count on `count`. Returns the number of pending messages. */
 export async function drainUntilStopped({ url, env = {} }) {
   let messages = 0;
   const onHandled = () => {
@@ -121,7 +122,7 @@ export async function drainUntilStopped({ url, env = {} }) {
   return waiting;
 }
 
-/** One replica with its front door open, until it is told to stop. */
+/** One replica that serves HTTP until it receives `stop`. */
 export async function serve({ url, env = {} }) {
   const app = await start(url, { ROLES: 'api', ...env }, () => undefined);
   const result = await countCpu(`${await app.listen()}/v1/messages`);

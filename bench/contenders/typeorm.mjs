@@ -49,7 +49,7 @@ export async function seed({ url, messages }) {
   await source.destroy();
 }
 
-/** As many begin: a transaction per message through entities, ten at a time. */
+/** The usual first approach: one transaction per message through entities, ten at a time. */
 export async function drain({ url, complete, ...counts }) {
   const progress = new Progress(counts);
   const source = await connect(url);
@@ -71,7 +71,7 @@ export async function drain({ url, complete, ...counts }) {
       return true;
     });
   const work = async () => {
-    // Two at once on a new key: one of them fails and is tried again.
+    // Two at once on a new key: one of them fails and is retried.
     while (await one().catch(() => true)) progress.handled();
   };
   await Promise.all(Array.from({ length: 10 }, work));

@@ -1,7 +1,7 @@
-// A process of its own for one verb of one module: node child.mjs <module> <verb> <json>
+// Runs one verb of one module in its own process: node child.mjs <module> <verb> <json>
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { BENCH } from './places.mjs';
+import { BENCH } from './paths.mjs';
 
 const [module, verb, options] = process.argv.slice(2);
 process.once('disconnect', () => process.exit(1)); // the runner is gone

@@ -4,13 +4,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 const TICKS_PER_SECOND = 100;
 
 /**
- * Seconds of CPU that a PostgreSQL server has used: the postmaster, its living children, and (in its own account) those
- * that ended. Undefined where there is no /proc.
+ * Seconds of CPU that a PostgreSQL server has used: the postmaster, its running children, and (in the postmaster's own account) those
+ * that exited. Undefined where there is no /proc.
  */
 export function postgresCpuSeconds(postmaster) {
   let all;
   let ended;
-  // A backend that ends while we look would be counted twice, or not at all: look again.
+  // A backend that exits during the read would be counted twice or not at all: read again.
   do {
     ended = statOf(postmaster)?.ended;
     all = processes();
@@ -36,7 +36,7 @@ function processes() {
   }
 }
 
-/** The name stands in parentheses and may hold anything, so fields are counted from the last one on. */
+/** The process name is in parentheses and may contain anything, so fields are counted from the last parenthesis on. */
 function statOf(pid) {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');

@@ -5,7 +5,7 @@ const EVERY_MS = 50;
 const WARM_UP = 4_000;
 const SETTLE = 20;
 
-/** A service that has just started has not compiled its own code yet; that is not what is compared. Counts down from -1. */
+/** Warm-up: a service that has just started has not compiled its code yet, which is not to be compared. Counts down from -1. */
 export async function warmUp(once, together = 16) {
   let n = 0;
   const loop = async () => {
@@ -17,7 +17,7 @@ export async function warmUp(once, together = 16) {
   await Promise.all(Array.from({ length: together }, loop));
 }
 
-/** Twenty times a second, however long each takes; `once(n)` answers with milliseconds. The first second does not count. */
+/** Runs 20 times per second, however long each run takes; `once(n)` returns milliseconds. The first second does not count. */
 export async function twentyPerSecond(seconds, once) {
   const all = [];
   const count = SETTLE + seconds * 20;

@@ -1,7 +1,7 @@
 import { createConnection } from 'node:net';
 import { bodyLength, HEAD_END } from './light-http.mjs';
 
-/** One keep-alive connection that posts and waits for the answer. */
+/** One keep-alive connection that posts and waits for the response. */
 export class LightClient {
   #socket;
   #head;
@@ -19,7 +19,7 @@ export class LightClient {
     this.#socket.on('close', () => this.#break(new Error('the connection was closed')));
   }
 
-  /** Answers with the status, once the whole answer is there. */
+  /** Returns the status once the whole response has arrived. */
   post(body) {
     if (this.#over) return Promise.reject(this.#over);
     return new Promise((resolve, reject) => {

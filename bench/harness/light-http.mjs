@@ -1,9 +1,9 @@
-/** As much of HTTP/1.1 as the load and the receiver need, who have the processors in common with what they measure. */
+/** The minimum of HTTP/1.1 that the load and the receiver need: they share the CPU with what they measure. */
 
 export const HEAD_END = Buffer.from('\r\n\r\n');
 const LENGTH = /\r\ncontent-length: *(\d+)/i;
 
-/** Bytes after the head; neither side sends chunks. */
+/** Length of the body; neither side uses chunked encoding. */
 export function bodyLength(head) {
   return Number(LENGTH.exec(head)?.[1] ?? 0);
 }

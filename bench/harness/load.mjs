@@ -3,7 +3,7 @@ import { keyOf, TEXT, TYPE } from './workload.mjs';
 
 const WARM_POSTS = 5_000;
 
-/** Posts over keep-alive connections, each waiting for its answer; counts after a warm-up. `batch`: so many at a time. */
+/** Posts over keep-alive connections, each waiting for its response; counts after a warm-up. `batch`: messages per request. */
 export async function load({ url, connections, warmUpSeconds, seconds, batch }) {
   let index = 0;
   let answered = 0;
@@ -24,7 +24,7 @@ export async function load({ url, connections, warmUpSeconds, seconds, batch }) 
   };
   const work = Array.from({ length: connections }, one);
   await sleep(warmUpSeconds);
-  // On a busy machine that is not enough to be compiled.
+  // On a busy machine the warm-up may be too short for the code to be compiled.
   for (let more = 0; more < 10 && index < WARM_POSTS; more++) await sleep(1);
   process.send({ warm: true });
   counting = true;
@@ -38,7 +38,7 @@ export async function load({ url, connections, warmUpSeconds, seconds, batch }) 
   process.send({ over: true });
   over = true;
   await Promise.all(work);
-  if (failed) throw new Error(`${failed} posts were not answered with 202`);
+  if (failed) throw new Error(`${failed} posts did not return 202`);
   return { messages: answered, seconds: took, loadCpu };
 }
 

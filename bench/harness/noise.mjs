@@ -1,7 +1,7 @@
 import { range } from './statistics.mjs';
 
 /**
- * How steady the machine is: the same loop, and the same statements, timed again and again between the rounds. On a
+ * The noise of the machine: the same loop and the same statements, timed repeatedly between the rounds. On a
  * quiet machine they differ by a few per cent.
  */
 export class Noise {

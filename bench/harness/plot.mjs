@@ -3,7 +3,7 @@ const VALUE_WIDTH = 90;
 const BAR = 22;
 const GAP = 10;
 const TOP = 46;
-/** Of the font below, the wider letters; an SVG cannot ask how wide a text is. */
+/** The width of the wider letters of the font below; an SVG cannot measure text. */
 const LETTER = 7.4;
 
 /** Horizontal bars, ours darker; plain SVG that is readable on a white and on a dark page. */

@@ -7,8 +7,8 @@ import { NO_CONTENT, takeRequests } from './receiver.mjs';
 import { TEXT, TYPE } from './workload.mjs';
 
 /**
- * Posts to the service and gets its webhooks: milliseconds from the post to the webhook. In between, at the same pace, the
- * least that any way of doing it costs: one insert that is committed, and one HTTP round trip with another process. Both are
+ * Posts to the service and receives its webhooks: milliseconds from the post to the webhook. Interleaved at the same pace, the
+ * baseline that any implementation has to pay: one committed insert and one HTTP round trip with another process. Both are
  * received by bare sockets.
  */
 export async function postAndReceive({ service, receiver, database, seconds }) {
@@ -57,7 +57,7 @@ export async function postAndReceive({ service, receiver, database, seconds }) {
     return performance.now() - startedAt;
   };
   await warmUp(throughService);
-  // One that is alone takes another way than one among many.
+  // A lone message takes another code path than one among many.
   await warmUp(throughService, 1);
   await warmUp(theLeast, 1);
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { BENCH } from './places.mjs';
+import { BENCH } from './paths.mjs';
 
 const NEWER_NODE = ['linux-x64', 'linux-arm64', 'darwin-x64']
   .filter((platform) => platform === `${process.platform}-${process.arch}`)
@@ -13,15 +13,15 @@ export function nodeFor(need) {
   return need === 'newer' ? (NEWER_NODE ?? process.execPath) : process.execPath;
 }
 
-/** As the image and `npm start` have it; for everybody. */
+/** The Node flags of the image and of `npm start`; used for all contenders. */
 const FLAGS = ['--max-semi-space-size=64'];
 
 const running = new Set();
 
-/** No verb takes longer by itself; those that do say so. A child that waits for something that never comes would hold up the run for ever. */
+/** No verb takes longer unless it passes its own limit. Without one, a child that waits for something that never happens would block the run forever. */
 const MAX_VERB_MS = 10 * 60_000;
 
-/** Whatever happens to the runner, its children go with it; by their pid, never by name. */
+/** Kills the children when the runner ends, by their pid, never by name. */
 process.on('exit', endChildren);
 
 export function endChildren() {
@@ -29,7 +29,7 @@ export function endChildren() {
 }
 
 /**
- * Runs one verb of a module (a contender, a load) in a process of its own. `onMessage` gets what it sends on the way;
+ * Runs one verb of a module (a contender, a load) in its own process. `onMessage` gets its intermediate messages;
  * the last message, `{ done }`, is the result. After `maxMs` it is killed, and the run fails.
  */
 export function runVerb(
@@ -64,7 +64,7 @@ export function runVerb(
       else reject(new Error(`${module} ${verb} ended with ${code ?? signal}`));
     });
   });
-  // Whoever awaits it gets the failure; one that nobody awaits any more must not end the runner before it has cleaned up.
+  // The caller that awaits the result gets the failure; a failure nobody awaits must not end the runner before it has cleaned up.
   result.catch(() => undefined);
   return { child, result, tell: (message) => child.connected && child.send(message) };
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Counts what a contender has handled and tells the runner twice: when it is warm (the clock starts there: compilation
+ * Counts what a contender has handled and notifies the runner twice: when it is warm (the clock starts there: compilation
  * and first connections are not what is compared) and when it is over.
  */
 export class Progress {
@@ -31,7 +31,7 @@ export class Progress {
     if (this.seconds) setTimeout(this.#finish, this.seconds * 1000);
   }
 
-  /** Waits for the last one, and (if it can be told) until the database agrees. */
+  /** Waits for the last message and, with `remaining`, until the database has none left. */
   async over(remaining) {
     await this.#over;
     while (remaining && (await remaining()) > 0) await delay(3);

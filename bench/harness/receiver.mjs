@@ -4,8 +4,8 @@ import { bodyLength, HEAD_END } from './light-http.mjs';
 export const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 /**
- * Takes webhooks and answers 204, after as many milliseconds or as badly as the path says; until told to stop. With as little of its own as possible: it
- * has the processors in common with what it measures.
+ * Receives webhooks and returns 204, with the delay or the failure that the path selects, until it receives `stop`. It does as
+ * little work as possible: it shares the CPU with what it measures.
  */
 export async function receive() {
   const sockets = new Set();

@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runVerb } from './process.mjs';
 
-/** Each replica on average: code that a process has run only a few times is slow, however many processes there are. */
+/** Warm-up per replica on average: code that a process has run only a few times is slow, however many processes there are. */
 export const WARM_MESSAGES = 15_000;
 const MAX_START_MS = 120_000;
 
 /**
  * Several processes on one backlog. All are loaded before the first one starts to work; what counts is what all of them
- * handled in one window of time, so a replica that finds no free lane counts as nothing instead of holding up the round.
+ * handled in one window of time, so a replica that finds no free lane counts as nothing instead of blocking the round.
  * The backlog must outlast the window, or the round fails.
  */
 export async function drainTogether(server, contender, url) {

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ROOT } from './places.mjs';
+import { ROOT } from './paths.mjs';
 import { barPlot } from './plot.mjs';
 
 export function table(results) {
@@ -40,7 +40,7 @@ export function table(results) {
     .join('\n');
 }
 
-/** One plot per scenario and unit: ours and each reference of the same run, or pairs where ours is not always the same. */
+/** One plot per scenario and unit: Sluice and each reference of the same run, or pairs where Sluice has more than one value. */
 export function writePlots(results, folder = join(ROOT, 'docs/plots')) {
   mkdirSync(folder, { recursive: true });
   for (const [name, lines] of grouped(results, 'name')) {

@@ -1,11 +1,11 @@
+import { log } from './log.mjs';
 import { runVerb } from './process.mjs';
 import { drainTogether } from './replicas.mjs';
-import { say } from './say.mjs';
 import { median } from './statistics.mjs';
 
 /**
  * One template database per contender, seeded once; then rounds A B C, A B C …, each in a fresh clone and a fresh
- * process, so that whatever else the machine does falls on all of them alike.
+ * process, so that other load on the machine affects all of them alike.
  */
 export async function drainRounds({ server, noise, rounds }, contenders) {
   for (const contender of contenders) await makeTemplate(server, contender);
@@ -15,21 +15,21 @@ export async function drainRounds({ server, noise, rounds }, contenders) {
       await noise.measure();
       const row = await inClone(server, contender);
       rows.get(contender.label).push(row);
-      say(`    round ${round}/${rounds}  ${contender.label.padEnd(34)} ${describe(row)}`);
+      log(`    round ${round}/${rounds}  ${contender.label.padEnd(34)} ${describe(row)}`);
     }
   }
   for (const contender of contenders) await server.drop(templateOf(contender));
   return rows;
 }
 
-/** Every other round the other way round: nobody is always the one after the heaviest. */
+/** Every other round in reverse order, so that no contender always runs after the heaviest one. */
 export function inTurn(contenders, round) {
   return round % 2 ? contenders : contenders.toReversed();
 }
 
 async function makeTemplate(server, contender) {
   const { module, need, seed } = contender;
-  say(`  preparing ${contender.label}`);
+  log(`  preparing ${contender.label}`);
   const url = await server.create(templateOf(contender));
   await runVerb(module, 'setup', { url }, { need }).result;
   if (seed) await runVerb(module, 'seed', { url, ...seed }, { need }).result;

@@ -3,7 +3,7 @@ import { Body, Controller, HttpCode, Module, Post } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 
-/** The same Nest + Fastify route for everybody, around what they do with a body; until told to stop. */
+/** The same Nest + Fastify route for all contenders, with their handler of the body; serves until `stop`. */
 export async function serveRoute(handle) {
   class Messages {
     post(body) {
@@ -25,7 +25,7 @@ export async function serveRoute(handle) {
   return countCpu(`${await app.getUrl()}/v1/messages`);
 }
 
-/** Tells where it serves; counts its CPU from `warm` to `over`; serves until `stop`. */
+/** Reports its URL, counts its CPU from `warm` to `over`, serves until `stop`. */
 export async function countCpu(url) {
   const told = { warm: deferred(), over: deferred(), stop: deferred() };
   process.on('message', (word) => told[word]?.resolve());

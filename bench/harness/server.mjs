@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { postgresCpuSeconds } from './cpu.mjs';
-import { service } from './places.mjs';
+import { service } from './paths.mjs';
 
-/** The 128 MB that PostgreSQL takes unasked are for a machine that does something else; a server has some GB. */
+/** PostgreSQL's default of 128 MB is for a machine with other work; a database server has some GB. */
 const MEMORY = `ALTER SYSTEM SET shared_buffers = '2GB'`;
 
 /**
- * The PostgreSQL everybody is measured on: the embedded one with its own settings and more memory, so fsync and
- * synchronous_commit are on; a data folder of its own that is gone afterwards. Databases are cloned from seeded templates,
- * so that every round begins with the same files.
+ * The PostgreSQL server for all contenders: the embedded one with its own settings and more memory, so fsync and
+ * synchronous_commit are on; a data folder of its own that is removed afterwards. Databases are cloned from seeded templates,
+ * so that every round starts with the same files.
  */
 export async function startServer() {
   const { startEmbeddedPostgres } = await service('database/embedded/embedded-postgres.js');
@@ -34,16 +34,16 @@ export async function startServer() {
     urlOf,
     cpuSeconds: () => postgresCpuSeconds(server.pid),
     version: async () => (await admin.query('SHOW server_version')).rows[0].server_version,
-    /** An empty database, in place of an older one of that name. */
+    /** An empty database; replaces an older one of that name. */
     async create(name, template = 'template0') {
       await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
       await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
       return urlOf(name);
     },
     drop: (name) => admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
-    /** A checkpoint that falls into one contender's round and not into the other's would decide the comparison. */
+    /** Forces a checkpoint: one that happens in the round of only one contender would decide the comparison. */
     settle: () => admin.query('CHECKPOINT'),
-    /** May be called again: a signal and the end of the run both do. */
+    /** Idempotent: both a signal and the end of the run call it. */
     stop: () => (stopping ??= stop()),
   };
 }

@@ -1,9 +1,9 @@
 import { runVerb } from './process.mjs';
 
-/** Longer than any load runs. */
+/** Longer than any load takes. */
 const MAX_SERVING_MS = 60 * 60_000;
 
-/** Starts a verb that says where it listens and goes on until it is told to stop. */
+/** Starts a verb that reports its URL and runs until it receives `stop`. */
 export async function listen(module, verb, options, { need } = {}) {
   let running;
   const url = await new Promise((resolve, reject) => {
@@ -16,7 +16,7 @@ export async function listen(module, verb, options, { need } = {}) {
 
 /**
  * One round of a contender that serves, on a database of its own, while `load` runs: `load(target, database, onMessage)`.
- * What the load sends on the way marks where the CPU is counted from and to. Answers with what `load` did, and the CPU.
+ * The load's messages mark the start and the end of the CPU measurement. Returns the result of `load`, and the CPU.
  */
 export async function whileServing(server, { module, need, env }, load) {
   const database = await server.create('round');

@@ -5,7 +5,7 @@ import { Pool } from 'undici';
 import { keyOf, TEXT, TYPE } from './workload.mjs';
 
 const CONNECTIONS = 32;
-/** Posted and not yet received: as much as it takes to keep everybody busy, and no backlog. */
+/** Posted and not yet received: enough to keep every part busy without building a backlog. */
 const MAX_ON_THE_WAY = 4_000;
 
 const WARM_MESSAGES = 10_000;
@@ -16,8 +16,8 @@ const SIZES = `
                               'delivery_sequence'::regclass, 'attempt'::regclass)`;
 
 /**
- * Posts, and receives the webhooks of what was posted, as fast as they come: what came in each third of the time, and by
- * how much tables and indexes grew in it, and how large they were at its end.
+ * Posts and receives the webhooks as fast as possible. Returns for each third of the time how many were received, by how much
+ * tables and indexes grew, and how large they were at its end.
  */
 export async function sustain({ service, database, seconds, warmSeconds = 0 }) {
   let received = 0;
@@ -59,7 +59,7 @@ export async function sustain({ service, database, seconds, warmSeconds = 0 }) {
     }
   };
   const posting = Array.from({ length: CONNECTIONS }, post);
-  // Cold, the first third would be the slowest, and the last one could only win.
+  // Warm-up: without it the first third would be the slowest, and the comparison always in favour of the last.
   for (let waits = 0; waits < 60 && received < WARM_MESSAGES; waits++) await delay(1_000);
   await delay(warmSeconds * 1_000);
   process.send({ warm: true });

@@ -3,8 +3,8 @@ import { median, range } from './statistics.mjs';
 
 /**
  * One line of the result: ours against a reference, round by round (neighbours in time), so that a slow minute of the
- * machine hits both. Where the ratios of the rounds lie on both sides of the target, the answer is hidden by noise and
- * no ratio is given. `atMost`: less is better.
+ * machine hits both. Where the ratios of the rounds lie on both sides of the target, the result is hidden by noise and
+ * no ratio is given. `atMost`: lower is better.
  */
 export function compare(given) {
   const { name, ours, reference, referenceName, unit, target, note, field = 'rate', atMost = false } = given;
@@ -25,7 +25,7 @@ export function compare(given) {
       : { target, verdict: hidden ? 'hidden by noise' : verdict(ratio, target, atMost) }),
     ...(atMost ? { atMost } : {}),
     ...(note ? { note } : {}),
-    // On a machine that others use, the CPU a message costs tells more than the rate.
+    // On a shared machine the CPU per message is more reliable than the rate.
     cpu: { ours: cpuOf(ours), reference: cpuOf(reference) },
     cpuRatio: rounded(median(ours.map((row, round) => costOf(reference[round]) / costOf(row)))),
   };

@@ -1,4 +1,4 @@
-/** What everybody is given to do: ten thousand keys in turn, a payload of about 220 bytes, one upsert per message. */
+/** The workload of all contenders: ten thousand keys in turn, a payload of about 220 bytes, one upsert per message. */
 export const KEYS = 10_000;
 export const TYPE = 'urn:bench:counted';
 export const TEXT = 'x'.repeat(200);

@@ -1,11 +1,11 @@
-import { history, hotKey, pinnedSnapshot, poisonedKey, slowPrepare } from './beside.mjs';
+import { endToEnd, ingestBatch, retention } from './end-to-end.mjs';
 import * as ingest from './ingest.mjs';
+import { history, hotKey, pinnedSnapshot, poisonedKey, slowPrepare } from './interference.mjs';
 import { deliver, latency, manyListeners, slowListener } from './outbox.mjs';
 import * as processing from './process.mjs';
 import { growth, replicas } from './scale.mjs';
-import { endToEnd, ingestBatch, retention } from './whole.mjs';
 
-/** In this order; each is a `{ name, run(context) }` that answers with the lines of `compare`. */
+/** In this order; each is a `{ name, run(context) }` that returns the lines of `compare`. */
 export const SCENARIOS = [
   processing,
   ingest,

@@ -1,12 +1,12 @@
+import { log } from '../harness/log.mjs';
 import { runVerb } from '../harness/process.mjs';
 import { describe, inTurn } from '../harness/rounds.mjs';
-import { say } from '../harness/say.mjs';
 import { whileServing } from '../harness/serving.mjs';
 import { compare } from '../harness/verdict.mjs';
 
 /**
- * Single posts over keep-alive connections, the answer after the commit; every contender behind the same framework. As many
- * connections as a service with a few dozen callers has: a commit carries what came during the one before.
+ * Single posts over keep-alive connections, the response after the commit; every contender behind the same framework. The number of
+ * connections is that of a service with a few dozen clients: a commit includes what arrived during the commit before.
  */
 export const name = 'ingest';
 
@@ -27,7 +27,7 @@ export async function run(context) {
       await noise.measure();
       const row = await serveAndLoad(server, contender, context.quick ? 4 : 10);
       rows.get(contender.label).push(row);
-      say(`    round ${round}/${rounds}  ${contender.label.padEnd(34)} ${describe(row)}`);
+      log(`    round ${round}/${rounds}  ${contender.label.padEnd(34)} ${describe(row)}`);
     }
   }
   const against = (label, referenceName, target) =>

@@ -1,12 +1,12 @@
+import { log } from '../harness/log.mjs';
 import { runVerb } from '../harness/process.mjs';
 import { drainRounds, inTurn } from '../harness/rounds.mjs';
-import { say } from '../harness/say.mjs';
 import { listen, whileServing } from '../harness/serving.mjs';
 import { compare } from '../harness/verdict.mjs';
 
 const OUTBOX = 'contenders/sluice-outbox.mjs';
 
-/** One receiver for everybody, in a process of its own. */
+/** One receiver for all contenders, in its own process. */
 async function withReceiver(work) {
   const receiving = await listen('harness/receiver.mjs', 'receive', {});
   try {
@@ -18,13 +18,13 @@ async function withReceiver(work) {
 }
 
 const RECEIVERS = [
-  { lanes: 16, path: '/ok', what: 'a receiver that answers at once' },
-  { lanes: 64, path: '/ok', what: 'a receiver that answers at once' },
+  { lanes: 16, path: '/ok', what: 'a receiver that responds immediately' },
+  { lanes: 64, path: '/ok', what: 'a receiver that responds immediately' },
   { lanes: 16, path: '/takes-1', what: 'a receiver that takes 1 ms' },
   { lanes: 16, path: '/takes-10', what: 'a receiver that takes 10 ms' },
 ];
 
-/** A backlog owed to one listener, sent over its lanes, against as many loops that only post. */
+/** A backlog of deliveries of one listener, sent over its lanes, against the same number of loops that only post. */
 export const deliver = {
   name: 'deliver',
   run(context) {
@@ -47,7 +47,7 @@ export const deliver = {
             referenceName: `${lanes} loops of undici, ${what}`,
             unit: 'deliveries/s',
             target: 0.6,
-            note: 'it signs nothing, keeps no order, writes nothing down',
+            note: 'the loops sign nothing, keep no order and store nothing',
           }),
         );
       }
@@ -61,7 +61,7 @@ const PEERS = [
   { label: 'pg-boss', module: 'contenders/pg-boss.mjs', from: 'send to its handler' },
 ];
 
-/** From the post to the webhook, at 20 a second, nothing else going on. */
+/** From the post to the webhook, at 20 per second, without other load. */
 export const latency = {
   name: 'latency',
   async run(context) {
@@ -77,7 +77,7 @@ export const latency = {
         for (const [label, row] of Object.entries(measured)) {
           rows.get(label).push(row);
           const [p50, p99] = [row.p50, row.p99].map((ms) => ms.toFixed(1));
-          say(`    round ${round}/${rounds}  ${label.padEnd(34)} p50 ${p50} ms, p99 ${p99} ms`);
+          log(`    round ${round}/${rounds}  ${label.padEnd(34)} p50 ${p50} ms, p99 ${p99} ms`);
         }
       }
     }
@@ -125,7 +125,7 @@ async function peerLatency({ server }, { module }, seconds) {
   return measured;
 }
 
-const SICKNESSES = ['hang', 'reset', 'drip'];
+const FAILURES = ['hang', 'reset', 'drip'];
 
 /** Of ten listeners 1, 3 or 9 hang, reset or drip: the rate of the others, against the same ones alone. */
 export const slowListener = {
@@ -141,7 +141,7 @@ export const slowListener = {
         }));
         const ill = Array.from({ length: sick }, (_, n) => ({
           name: `sick-${n}`,
-          url: `${receiver}/${SICKNESSES[n % SICKNESSES.length]}`,
+          url: `${receiver}/${FAILURES[n % FAILURES.length]}`,
         }));
         const each = sick === 9 ? messages * 5 : messages;
         const total = each * healthy.length;

@@ -100,7 +100,7 @@ const faultOf = (scenario: PromiseLike<unknown>): Promise<string> =>
   );
 
 describe('given, when, then', () => {
-  it('applies what is given and what comes, as often as it comes, and undoes it', async () => {
+  it('applies given and new messages, each N times, and rolls back', async () => {
     for (let again = 0; again < 2; again++) {
       await given(Balance, [booked({ amount: 5 }), booked({ id: 'b' })])
         .when(booked(), { times: 3 })
@@ -115,7 +115,7 @@ describe('given, when, then', () => {
       .andSuperseded(['set']);
   });
 
-  it('shows what differs', async () => {
+  it('reports the difference', async () => {
     const wrong = await faultOf(
       given(Balance, [])
         .when(booked())
@@ -134,16 +134,16 @@ describe('given, when, then', () => {
     ).toBe('nothing was wrong');
   });
 
-  it('finds what goes wrong only when messages come together', async () => {
+  it('finds errors that occur only when messages are applied in one batch', async () => {
     const scenario = given(NaiveBatch, [])
       .when(booked(), { times: 2 })
       .then(Account, [{ balance: 2 }]);
     expect(await faultOf(scenario)).toMatch(
-      /applied in one batch: each message can be applied, but not together: .*cannot affect row a second time/,
+      /applied in one batch: each message can be applied alone, but not in one batch: .*cannot affect row a second time/,
     );
   });
 
-  it('says what was refused, deferred or failed', async () => {
+  it('reports what was refused, deferred or failed', async () => {
     await given(Balance, [])
       .when(booked({ amount: 0 }))
       .thenRefused(/nothing booked/)
@@ -185,7 +185,7 @@ describe('given, when, then', () => {
     ).toContain('given booked: Refuse: nothing booked');
   });
 
-  it('leaves what is behind a failure of its key, and nothing else', async () => {
+  it('does not apply messages behind a failed one of their key, and applies all others', async () => {
     await given(Balance, [])
       .when([booked(), booked({ amount: 0 }), booked({ amount: 9 }), booked({ id: 'b' })])
       .thenRefused(/nothing/)
@@ -195,13 +195,13 @@ describe('given, when, then', () => {
       ]);
   });
 
-  it('shows what is sent', async () => {
+  it('reports the messages sent', async () => {
     await given(Balance, [booked({ amount: 200 })])
       .when([booked(), booked({ amount: 300 })])
       .thenSent([{ type: 'large', key: 'a', payload: { amount: 300 } }]);
   });
 
-  it('prepares, with an instance that the test made', async () => {
+  it('runs prepare, with an instance that the test created', async () => {
     const calls: number[] = [];
     const rate = async () => calls.push(1);
     await given(new Converted(rate), [])
@@ -212,15 +212,17 @@ describe('given, when, then', () => {
     await given(down, [])
       .when(booked())
       .thenFails(/the bank is closed/);
-    expect(() => given(Converted, [])).toThrow('Converted is made with something: give an instance of it');
+    expect(() => given(Converted, [])).toThrow(
+      'the constructor of Converted has parameters: pass an instance',
+    );
   });
 
-  it('does not let an expectation be forgotten', async () => {
+  it('fails when an expectation is missing', async () => {
     const unawaited = new Set<Scenario>();
     const scenario = new Scenario(() => ({ runner: undefined as never, unawaited }), Balance, []);
     expect([...unawaited]).toEqual([scenario]);
     expect(scenario.place).toContain('given.spec.ts');
     const outcomes = scenario.when(booked()) as unknown as PromiseLike<unknown>;
-    await expect((async () => await outcomes)()).rejects.toThrow('say what is expected');
+    await expect((async () => await outcomes)()).rejects.toThrow('an expectation is missing');
   });
 });

@@ -6,7 +6,7 @@ import { ScenarioRunner } from './scenario-runner.ts';
 import type { TestMessage } from './test-message.ts';
 
 /**
- * For the spec of a read model: a database of its own, and the word to begin with.
+ * For the spec of a read model: its own database, and the `given` that starts a scenario.
  *
  *     const { given } = readModelTest(recruitment);
  *
@@ -14,7 +14,7 @@ import type { TestMessage } from './test-message.ts';
  *       .when(candidateAccepted(), { times: 2 })
  *       .then(Candidate, [{ id: 'c-1', status: 'accepted' }]);
  *
- * Every scenario is run twice, its messages one by one and all in one batch, and leaves nothing behind.
+ * Every scenario is run twice, its messages one by one and all in one batch, and is rolled back.
  */
 export function readModelTest(readModel: ReadModel) {
   let database: TestDatabase;

@@ -21,20 +21,20 @@ import type { TestMessage } from './test-message.ts';
 
 const SETTINGS = loadSettings({});
 
-/** Messages that wait together are applied together; those that come one after the other, alone. */
+/** How messages are applied: each alone, or all in one batch. */
 export type ApplyMode = 'one by one' | 'in one batch';
 
-/** What came of messages. */
+/** The result of applying messages. */
 export interface Result {
   readonly failures: readonly { readonly row: ClaimedMessage; readonly failure: Failure }[];
   readonly superseded: readonly ClaimedMessage[];
   readonly sent: readonly { readonly type: string; readonly key: string; readonly payload: unknown }[];
 }
 
-/** Carries nothing: every run is undone. */
+/** Thrown to roll back the transaction of every run. */
 class Rollback extends Error {}
 
-/** Applies messages with the very code that the service applies them with, and undoes it afterwards. */
+/** Applies messages with the same code as the service, and rolls back afterwards. */
 export class ScenarioRunner {
   private constructor(
     private readonly dataSource: DataSource,
@@ -53,23 +53,23 @@ export class ScenarioRunner {
     await this.dataSource.destroy();
   }
 
-  /** Given these, when those come: looks at the result before everything is undone. */
+  /** Applies `given`, then `when`, and passes the result to `check` before the rollback. */
   async run(
     declared: readonly DeclaredDenormalizer[],
     way: ApplyMode,
     given: readonly TestMessage[],
     when: readonly TestMessage[],
-    look: (result: Result, manager: EntityManager) => Promise<void>,
+    check: (result: Result, manager: EntityManager) => Promise<void>,
   ): Promise<void> {
     const rows = [...given, ...when].map(rowOf);
-    const undone = this.database.transaction(async (tx) => {
+    const rolledBack = this.database.transaction(async (tx) => {
       const before = await new Run(declared, tx).apply(rows.slice(0, given.length), way);
       const [unfit] = before.failures;
       if (unfit) throw new Error(`given ${unfit.row.type}: ${unfit.failure.error}`);
-      await look(await new Run(declared, tx).apply(rows.slice(given.length), way), tx.manager);
+      await check(await new Run(declared, tx).apply(rows.slice(given.length), way), tx.manager);
       throw new Rollback();
     });
-    await undone.catch((error) => {
+    await rolledBack.catch((error) => {
       if (!(error instanceof Rollback)) throw error;
     });
   }
@@ -95,22 +95,22 @@ class Run {
     });
     const prepared = await this.prepare(ready);
     const failures =
-      way === 'in one batch' ? await this.together(ready, prepared) : await this.eachAlone(ready, prepared);
+      way === 'in one batch' ? await this.inOneBatch(ready, prepared) : await this.oneByOne(ready, prepared);
     return { failures, superseded: superseded.map(({ message }) => message), sent: this.sent };
   }
 
-  private async together(rows: readonly ClaimedMessage[], prepared: Prepared) {
+  private async inOneBatch(rows: readonly ClaimedMessage[], prepared: Prepared) {
     const failed = await this.failureOf(rows, prepared);
     if (!failed) return [];
-    const failures = await this.eachAlone(rows, prepared);
-    // The service would get by, one message at a time, and be slow about it for ever.
+    const failures = await this.oneByOne(rows, prepared);
+    // The service would still make progress, one message at a time, but always slowly.
     if (failures.length === 0)
-      throw new Error(`each message can be applied, but not together: ${failed.reason}`);
+      throw new Error(`each message can be applied alone, but not in one batch: ${failed.reason}`);
     return failures;
   }
 
-  /** As the service does when a batch fails: what is behind a failure waits with its key. */
-  private async eachAlone(rows: readonly ClaimedMessage[], prepared: Prepared) {
+  /** As the service does when a batch fails: messages behind a failed one wait with its key. */
+  private async oneByOne(rows: readonly ClaimedMessage[], prepared: Prepared) {
     const failures: { row: ClaimedMessage; failure: Failure }[] = [];
     for (const row of rows) {
       if (failures.some((failed) => failed.row.key === row.key)) continue;
@@ -151,7 +151,7 @@ class Run {
 
 const FIRST_RECEIVED = Date.UTC(2026, 0, 1);
 
-/** As it would stand in the inbox: ids m-1, m-2, …; received a second after one another. */
+/** As stored in the inbox: ids m-1, m-2, …; received one second apart. */
 function rowOf(message: TestMessage, index: number): ClaimedMessage {
   return {
     position: index + 1,

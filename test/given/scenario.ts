@@ -8,10 +8,10 @@ import type { Failure } from '../../src/inbox/processing/decide.ts';
 import type { ApplyMode, Result, ScenarioRunner } from './scenario-runner.ts';
 import type { TestMessage } from './test-message.ts';
 
-/** A denormalizer's class, or an instance where its constructor takes something. */
+/** A denormalizer's class, or an instance if its constructor has parameters. */
 export type Tested = Type<object> | object;
 
-/** Says who opened it, and holds what is not awaited yet. */
+/** Shared by the scenarios of a spec; `unawaited` finds those that were never run. */
 export interface ScenarioContext {
   readonly runner: ScenarioRunner;
   readonly unawaited: Set<Scenario>;
@@ -19,7 +19,7 @@ export interface ScenarioContext {
 
 type Check = (result: Result, manager: EntityManager) => Promise<void>;
 
-/** What was given and what comes; then one says what is expected of it. */
+/** The messages of `given` and `when`, and the expectations. */
 export class Scenario {
   private readonly tested: readonly DeclaredDenormalizer[];
   private readonly coming: TestMessage[] = [];
@@ -35,7 +35,7 @@ export class Scenario {
     scenarios().unawaited.add(this);
   }
 
-  /** These come, in this order; `times`: upstream says each so many times, with another id. */
+  /** These messages come, in this order; `times`: each is sent N times, with different ids. */
   when(messages: TestMessage | readonly TestMessage[], { times = 1 }: { times?: number } = {}): Outcomes {
     for (const message of [messages].flat()) {
       for (let time = 0; time < times; time++) this.coming.push(message);
@@ -48,7 +48,7 @@ export class Scenario {
     return new Expected(this);
   }
 
-  /** Both ways: what comes of messages must not depend on whether they come together. */
+  /** In both modes: the result must not depend on whether messages are applied in one batch. */
   async run(): Promise<undefined> {
     const { runner, unawaited } = this.scenarios();
     unawaited.delete(this);
@@ -67,22 +67,22 @@ export class Scenario {
     return placeOf(this.opened);
   }
 
-  /** Coalescing and ranks are about messages that wait together. */
+  /** Coalescing and ranks only matter for messages that wait together. */
   private ways(): ApplyMode[] {
     const together = this.tested.some(({ options }) => options.coalesce || options.rank);
     return together ? ['in one batch'] : ['one by one', 'in one batch'];
   }
 }
 
-/** What may be expected first. */
+/** The first expectation of a scenario. */
 export class Outcomes {
   constructor(private readonly scenario: Scenario) {}
 
-  /** Applied, and the table holds exactly these rows, in the order of its key; of each, what is named here. */
+  /** Applied, and the table has exactly these rows, in the order of its primary key; only the columns named here are compared. */
   // biome-ignore lint/suspicious/noThenProperty: given, when, then
   then<Row extends object>(entity: Type<Row>, rows: readonly Partial<Row>[]): Expected {
     if (typeof rows === 'function')
-      throw new Error('say what is expected: await given(…).when(…).then(Entity, rows)');
+      throw new Error('an expectation is missing: await given(…).when(…).then(Entity, rows)');
     return this.scenario.expect(applied).and(entity, rows);
   }
 
@@ -91,12 +91,12 @@ export class Outcomes {
     return this.scenario.expect(applied).andSent(messages);
   }
 
-  /** A dead letter at once. */
+  /** Becomes a dead letter immediately. */
   thenRefused(reason: RegExp): Expected {
     return this.scenario.expect(async ({ failures }) => void expectFailure(failures, 'dead', reason));
   }
 
-  /** Comes again after the delay, uncharged. */
+  /** Retried after the delay, without counting as an attempt. */
   thenDeferred(delay: string, reason = /./): Expected {
     return this.scenario.expect(async ({ failures }) => {
       const failure = expectFailure(failures, 'deferred', reason);
@@ -104,13 +104,13 @@ export class Outcomes {
     });
   }
 
-  /** Fails, and is tried again by the schedule. */
+  /** Fails, and is retried according to the schedule. */
   thenFails(reason: RegExp): Expected {
     return this.scenario.expect(async ({ failures }) => void expectFailure(failures, 'retry', reason));
   }
 }
 
-/** Runs when it is awaited. */
+/** The scenario runs when this is awaited. */
 export class Expected implements PromiseLike<undefined> {
   constructor(private readonly scenario: Scenario) {}
 
@@ -135,7 +135,7 @@ export class Expected implements PromiseLike<undefined> {
     );
   }
 
-  /** Of these types, in this order: dropped for a later one of their slot. */
+  /** Messages of these types, in this order, were superseded by a later one of their slot. */
   andSuperseded(types: readonly string[]): Expected {
     return this.scenario.expect(async ({ superseded }) =>
       deepStrictEqual(
@@ -157,7 +157,7 @@ export class Expected implements PromiseLike<undefined> {
 function declaredOf(tested: Tested): DeclaredDenormalizer {
   if (typeof tested !== 'function') return declared(tested.constructor, tested);
   const type = tested as Type<object>;
-  if (type.length > 0) throw new Error(`${type.name} is made with something: give an instance of it`);
+  if (type.length > 0) throw new Error(`the constructor of ${type.name} has parameters: pass an instance`);
   return declared(type, new type());
 }
 
@@ -176,7 +176,7 @@ function expectFailure(failures: Result['failures'], kind: Failure['kind'], reas
   throw new Error(`expected ${kind}: ${reason}, but\n${all.join('\n')}`);
 }
 
-/** What the expectation names of a row; all of it where none is expected. */
+/** The columns of a row that the expectation names; all of them if no row is expected. */
 function named(row: object, expected: object | undefined): object {
   if (!expected) return { ...row };
   return Object.fromEntries(Object.keys(expected).map((name) => [name, row[name as keyof object]]));

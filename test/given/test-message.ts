@@ -1,4 +1,4 @@
-/** A message in a scenario. */
+/** A message of a scenario. */
 export interface TestMessage {
   readonly type: string;
   readonly payload: unknown;
@@ -9,17 +9,21 @@ export interface TestMessage {
 }
 
 /**
- * A builder of messages: what a scenario does not care about has a default.
+ * A builder of messages: what is irrelevant for a scenario has a default.
  *
  *     const candidateApplied = messageOf(CANDIDATE_APPLIED, { candidateId: 'c-1', name: 'Ada' }, 'candidateId');
  *     candidateApplied({ name: 'Grace' })
  */
-export function messageOf<Payload extends object>(type: string, usual: Payload, key: keyof Payload & string) {
+export function messageOf<Payload extends object>(
+  type: string,
+  defaults: Payload,
+  key: keyof Payload & string,
+) {
   return (
     payload: Record<string, unknown> = {},
     more: Partial<Omit<TestMessage, 'type' | 'payload'>> = {},
   ): TestMessage => {
-    const whole: Record<string, unknown> = { ...usual, ...payload };
+    const whole: Record<string, unknown> = { ...defaults, ...payload };
     return { type, payload: whole, key: String(whole[key]), ...more };
   };
 }

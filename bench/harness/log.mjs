@@ -1,4 +1,4 @@
 /** Progress goes to stderr, so that stdout is the table alone. */
-export function say(line) {
+export function log(line) {
   process.stderr.write(`${line}\n`);
 }

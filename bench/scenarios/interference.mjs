@@ -3,8 +3,8 @@ import { drainRounds } from '../harness/rounds.mjs';
 import { compare } from '../harness/verdict.mjs';
 
 /*
- * Ours against ourselves: the same messages with and without something beside them that must not matter. The rate is
- * that of the other keys, until 95 % of them are handled: the last ones may share a lane with the trouble and wait.
+ * Sluice against itself: the same messages with and without a disturbance that must not matter. The rate is that of the
+ * other keys, until 95 % of them are handled: the last ones may share a lane with the disturbance and wait.
  */
 
 const SLUICE = 'contenders/sluice.mjs';
@@ -27,7 +27,7 @@ export const hotKey = {
   run(context) {
     const messages = context.quick ? 20_000 : 60_000;
     const drain = othersOf(messages);
-    // The same rows on the same pages: where nine of ten are somebody else's, each page has less for everybody.
+    // The same rows on the same pages: where nine of ten rows belong to the hot key, each page has fewer rows of the others.
     const cooled = { seed: { messages, hot: 0.9, cooled: true }, drain };
     const hot = { seed: { messages, hot: 0.9 }, drain };
     return pair(context, 'hot-key', 0.9, cooled, hot, 'the hot key finished already');
@@ -69,7 +69,7 @@ export const slowPrepare = {
   },
 };
 
-/** Long enough that reading a new copy of all that into memory is not what is measured. */
+/** Long enough that the result is not dominated by reading a new copy of the table into memory. */
 export const history = {
   name: 'history',
   run(context) {
@@ -88,12 +88,12 @@ export const history = {
   },
 };
 
-/** The longer it is open, the more dead versions everybody steps over; so by the time, not by the messages. */
+/** The longer the snapshot is open, the more dead row versions every claim steps over; so a fixed time, not a fixed number of messages. */
 export const pinnedSnapshot = {
   name: 'pinned-snapshot',
   run(context) {
     const seconds = context.quick ? 20 : 60;
-    // More than a quick machine handles in that time; should it run dry nevertheless, it is over then.
+    // More than a fast machine handles in that time; if it runs out nevertheless, the round ends.
     const messages = seconds * 25_000;
     const plain = { seed: { messages }, drain: { warmUp: 5_000, seconds, until: messages, complete: false } };
     return pair(context, 'pinned-snapshot', 0.7, plain, { ...plain, beside: pin }, 'nothing open elsewhere');

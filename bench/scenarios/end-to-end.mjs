@@ -1,6 +1,6 @@
+import { log } from '../harness/log.mjs';
 import { runVerb } from '../harness/process.mjs';
 import { drainRounds } from '../harness/rounds.mjs';
-import { say } from '../harness/say.mjs';
 import { whileServing } from '../harness/serving.mjs';
 import { compare } from '../harness/verdict.mjs';
 import { serveAndLoad } from './ingest.mjs';
@@ -25,7 +25,7 @@ export const ingestBatch = {
       const sluice = async () => {
         await context.noise.measure();
         const row = await serveAndLoad(context.server, { module: 'contenders/sluice.mjs', posts }, seconds);
-        say(`    round ${round}/${context.rounds}  Sluice ${Math.round(row.rate)}/s`);
+        log(`    round ${round}/${context.rounds}  Sluice ${Math.round(row.rate)}/s`);
         ours.push(row);
       };
       const copying = async () => {
@@ -59,7 +59,7 @@ export const endToEnd = {
       await context.noise.measure();
       const row = await sustainOnce(context, seconds);
       thirds.push(row);
-      say(`    round ${round}/${rounds}  ${row.map(describeThird).join(' · ')}`);
+      log(`    round ${round}/${rounds}  ${row.map(describeThird).join(' · ')}`);
     }
     const part = (index) => thirds.map((row) => row[index]);
     const against = (field, unit, referenceName, target, atMost = false) =>
@@ -92,12 +92,12 @@ export const retention = {
     const warmSeconds = 180;
     await context.noise.measure();
     const kept = await sustainOnce(context, warmSeconds, { warmSeconds: 0 });
-    say(`    nothing is removed  ${kept.map(describeThird).join(' · ')}`);
+    log(`    nothing is removed  ${kept.map(describeThird).join(' · ')}`);
     const env = { RETENTION_FINISHED: '1m' };
     const removed = await sustainOnce(context, seconds, { warmSeconds, env });
     const size = ({ tablesAfter, indexesAfter }) =>
       `${Math.round(tablesAfter)} MiB tables, ${Math.round(indexesAfter)} MiB indexes`;
-    say(
+    log(
       `    kept for a minute   ${removed.map((third) => `${describeThird(third)}, ${size(third)}`).join(' · ')}`,
     );
     const against = (ours, reference, field, unit, referenceName, target, atMost) =>
