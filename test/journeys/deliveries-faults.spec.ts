@@ -259,7 +259,7 @@ describe('a replica that stops', () => {
     expect((await lanesOf('drained')).filter(({ leased }) => leased)).toEqual([]);
     expect(await cluster.counts('drained')).toEqual({ held: 2, pending: 18 });
     const records = await cluster.database.query<{ error: string }>('SELECT DISTINCT error FROM attempt');
-    expect(records.map(({ error }) => error)).toContain('ours: this replica is stopping');
+    expect(records.map(({ error }) => error)).toContain('local: this replica is stopping');
     receiver.respond = ok;
     await cluster.start();
     for (const id of ids) expect(await cluster.delivery(id, 'finished')).toMatchObject({ attempt: 1 });

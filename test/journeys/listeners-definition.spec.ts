@@ -38,7 +38,7 @@ describe('a definition that is not valid is answered with 422 and the place of e
       '/rateLimit/constructor',
       /not a known field/,
     ],
-    ['a mode that comes later', { mode: 'pull' }, '/mode', /later work/],
+    ['a mode that comes later', { mode: 'pull' }, '/mode', /cannot be "pull" yet/],
     ['an unknown mode', { mode: 'email' }, '/mode', /must be "webhook"/],
     ['a mode of null', { mode: null }, '/mode', /must be/],
     ['no types', { types: undefined }, '/types', /^is required$/],
