@@ -166,8 +166,8 @@ describe('who failed', () => {
       () => undefined,
       (error: ApplyFailed) => error,
     );
-    const failed = failed?.failed.map(({ id }) => id).join(' ') || undefined;
-    return [failed, (failed?.reason as Error | undefined)?.message ?? 'nobody'];
+    const guilty = failed?.failed.map(({ id }) => id).join(' ') || undefined;
+    return [guilty, (failed?.reason as Error | undefined)?.message ?? 'nobody'];
   }
 
   const divide: Tested = {
@@ -212,7 +212,7 @@ describe('who failed', () => {
     );
     const refused = strict.apply(rows('a1', 'b1:s', 'c1:s'), tx, NOTHING_PREPARED);
     await expect(refused).rejects.toMatchObject({
-      failed: [{ id: 'b1' }, { id: 'c1' }],
+      guilty: [{ id: 'b1' }, { id: 'c1' }],
       reason: expect.any(Refuse),
     });
     expect(log).toEqual([]);
@@ -246,9 +246,9 @@ describe('who failed', () => {
   }
 
   it('is each that was under way when the server ended an idle session, or when they took too long', async () => {
-    const failed = { failed: [{ id: 'x1' }, { id: 'y1' }], reason: { name: 'ApplyHung' } };
-    expect(await hung('SET LOCAL idle_in_transaction_session_timeout = 200')).toMatchObject(failed);
-    expect(await hung('SELECT 1', 100)).toMatchObject(failed);
+    const guilty = { guilty: [{ id: 'x1' }, { id: 'y1' }], reason: { name: 'ApplyHung' } };
+    expect(await hung('SET LOCAL idle_in_transaction_session_timeout = 200')).toMatchObject(guilty);
+    expect(await hung('SELECT 1', 100)).toMatchObject(guilty);
   });
 
   it('is nobody when the connection breaks while they hang', async () => {
