@@ -11,12 +11,12 @@ import type { MessageAcceptor, Outcome } from './message-acceptor.ts';
 import type { NewMessage } from './new-message.ts';
 import type { Posted } from './read-request.ts';
 
-/** In the place of the database: keeps every commit waiting until the test says how it ends. */
+/** Replaces the database: every commit waits until the test ends it. */
 class Commits {
   readonly all: { batch: boolean; ids: string[]; end: (error?: unknown) => void }[] = [];
 
-  singles = (messages: readonly NewMessage[]) => this.begin(messages, false);
-  batch = (messages: readonly NewMessage[]) => this.begin(messages, true);
+  acceptSingles = (messages: readonly NewMessage[]) => this.begin(messages, false);
+  acceptBatch = (messages: readonly NewMessage[]) => this.begin(messages, true);
 
   private begin(messages: readonly NewMessage[], batch: boolean): Promise<readonly Outcome[]> {
     const ids = messages.map(({ id }) => id);
@@ -69,8 +69,8 @@ function batch(...ids: string[]): Posted {
 /** One turn of the event loop: whatever needs a timer has not happened yet. */
 const turn = () => new Promise(setImmediate);
 
-describe('the waiting room of posts', () => {
-  it('lets a lone message go in the same turn of the event loop: there is no timer', async () => {
+describe('the queue of posts', () => {
+  it('stores a single message in the same turn of the event loop: there is no timer', async () => {
     const { commits, ingest } = start();
     const posted = ingest.post(single('a'));
     await turn();
@@ -79,7 +79,7 @@ describe('the waiting room of posts', () => {
     expect(await posted).toEqual([{ kind: 'accepted', id: 'a', status: 'pending' }]);
   });
 
-  it('gathers what comes while a commit is on its way, and sends it with the next, in order', async () => {
+  it('stores posts that arrive while a commit is in flight with the next commit, in order', async () => {
     const { commits, ingest } = start();
     const first = ingest.post(single('a'));
     await turn();
@@ -106,7 +106,7 @@ describe('the waiting room of posts', () => {
     expect(commits.all.map((commit) => commit.batch)).toEqual([false, true, false]);
   });
 
-  it('makes no commit larger than the settings say, yet takes one message however large', async () => {
+  it('makes no commit larger than the settings allow, yet accepts one message of any size', async () => {
     const { commits, ingest } = start({ INGEST_FLUSH_MESSAGES: '3', INGEST_FLUSH_BYTES: '1KiB' });
     const sizes = [400, 400, 400, 5_000, 1, 1, 1, 1];
     const posts = sizes.map((bytes, n) => ingest.post(single(String(n), bytes)));
@@ -118,7 +118,7 @@ describe('the waiting room of posts', () => {
     expect(commits.ids()).toEqual(['0 1', '2', '3', '4 5 6', '7']);
   });
 
-  it('refuses what it has no room for, by number or by size, and says when to come again', async () => {
+  it('refuses posts when the queue is full, by number or by size, with Retry-After', async () => {
     for (const limit of [{ INGEST_WAITING_MESSAGES: '3' }, { INGEST_WAITING_BYTES: '1MiB' }]) {
       const { commits, ingest } = start(limit);
       const posts = ['a', 'b', 'c'].map((id) => ingest.post(single(id, 349_000)));
@@ -136,7 +136,7 @@ describe('the waiting room of posts', () => {
     }
   });
 
-  it('stores one by one when one of them fails, so that only the guilty one does', async () => {
+  it('stores one by one when one of them fails, so that only the bad one is refused', async () => {
     const { commits, lines, ingest } = start();
     const settling = Promise.allSettled(['a', 'b', 'c'].map((id) => ingest.post(single(id))));
     await turn();
@@ -166,7 +166,7 @@ describe('the waiting room of posts', () => {
     expect(commits.ids()).toEqual(['a b']);
   });
 
-  it('tells those who wait behind it, too, when the database is away', async () => {
+  it('rejects the posts queued behind it too when the database is unreachable', async () => {
     const { commits, ingest } = start({ INGEST_FLUSH_MESSAGES: '1', INGEST_WAITING_MESSAGES: '3' });
     const away = Object.assign(new Error('x'), { code: 'ECONNREFUSED' });
     const posts = ['a', 'b', 'c'].map((id) => ingest.post(single(id)));
@@ -183,7 +183,7 @@ describe('the waiting room of posts', () => {
     expect(await Promise.all(more)).toHaveLength(3);
   });
 
-  it('turns away who waits too long behind a commit, and stores nothing of theirs', async () => {
+  it('rejects posts that wait too long behind a commit, and stores nothing of them', async () => {
     const { commits, ingest } = start({ INGEST_WAIT: '100ms', INGEST_WAITING_MESSAGES: '2' });
     const slow = ingest.post(single('a'));
     await turn();
@@ -198,7 +198,7 @@ describe('the waiting room of posts', () => {
     await next;
   });
 
-  it('tries again what lost a deadlock', async () => {
+  it('retries a commit that a deadlock ended', async () => {
     const { commits, ingest } = start();
     const posted = ingest.post(batch('a', 'b'));
     await turn();
@@ -208,12 +208,12 @@ describe('the waiting room of posts', () => {
     expect(await posted).toHaveLength(2);
   });
 
-  it('wakes the lanes that were written to, and a sleeper that fails harms no answer', async () => {
+  it('wakes the lanes that were written to, and a handler that throws affects no response', async () => {
     const { commits, wakeups, ingest } = start();
     const woken: number[][] = [];
     wakeups.on('inbox', (lanes) => {
       woken.push([...lanes]);
-      throw new Error('a sleeper');
+      throw new Error('a handler');
     });
     const posted = ingest.post(single('a'));
     await turn();
@@ -222,7 +222,7 @@ describe('the waiting room of posts', () => {
     expect(woken).toEqual([[7]]);
   });
 
-  it('is empty before the replica goes', async () => {
+  it('is empty before the replica stops', async () => {
     const { commits, ingest } = start();
     const posted = ingest.post(single('a'));
     await turn();

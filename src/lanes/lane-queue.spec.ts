@@ -54,7 +54,7 @@ describe('1. a lane has one holder', () => {
     expect(second.lease.token).not.toBe(first.lease.token);
   });
 
-  it('lets two who look at the same moment have different lanes', async () => {
+  it('leases different lanes to two replicas that ask at the same moment', async () => {
     for (let lane = 0; lane < 8; lane++) await post(lane, `k${lane}`, 1);
     const both = await Promise.all([takeLease(a, undefined, 4, 4), takeLease(b, undefined, 4, 4)]);
     const lanes = both.flatMap((one) => [...one!.lease.lanes]);
@@ -73,7 +73,7 @@ describe('1. a lane has one holder', () => {
     expect(await statuses()).toEqual(['finished']);
   });
 
-  it('would be two holders if the fence were only a look', async () => {
+  it('would have two holders if the fence only read the token', async () => {
     await post(7, 'k', 1);
     const { lease } = (await takeLease(a, [7]))!;
     await leasesRunOut();
@@ -133,7 +133,7 @@ describe('2. only the holder changes rows', () => {
     await finish(b, taken.lease, taken.rows);
   });
 
-  it('tells a renewal what is lost, and counts it once, whoever notices', async () => {
+  it('counts a lost lane once, whether a renewal or a fence notices', async () => {
     const lost: number[] = [];
     a = { ...a, queue: a.newQueue({ onLost: (lanes) => lost.push(lanes) }) };
     await post(7, 'k', 1);
@@ -234,7 +234,7 @@ describe('2. only the holder changes rows', () => {
     await a.queue.release(lease);
   }
 
-  it('passes over what whoever stood in for the holder has ended while the claim waited', async () => {
+  it('skips rows that a transaction in place of the holder ended while the claim waited', async () => {
     await post(7, 'k', 3);
     const { lease, rows } = (await takeLease(a, [7], 1))!;
     await finish(a, lease, rows);
@@ -251,13 +251,13 @@ describe('2. only the holder changes rows', () => {
     expect(await statuses()).toEqual(['finished', 'expired', 'processing']);
   });
 
-  it('has ingest leave the parking to the holder', async () => {
+  it('leaves the parking of new messages to the holder', async () => {
     await postWhileHoldIsCleared({ status: 'pending', waits: null });
     const { rows } = (await takeLease(b, [7]))!;
     expect(ids(rows)).toEqual(['late']);
   });
 
-  it('would lose sight of a message that ingest parked', async () => {
+  it('would never claim a message that ingest parked', async () => {
     await postWhileHoldIsCleared({ status: 'held', waits: 'held' });
     expect(await heldWithoutHold()).toBe(1);
     expect(await takeLease(b, [7])).toBeUndefined();
@@ -265,7 +265,7 @@ describe('2. only the holder changes rows', () => {
 });
 
 describe('3. the fence', () => {
-  it('lets nothing take effect of a replica that was frozen past its lease', async () => {
+  it('lets no work of a replica take effect that was frozen past its lease', async () => {
     await post(7, 'k', 2);
     const frozen = (await takeLease(a, [7]))!;
     await leasesRunOut();
@@ -298,7 +298,7 @@ describe('3. the fence', () => {
     await expect(fencing).rejects.toEqual(new LeaseLost([7]));
   });
 
-  it('does not mind a lease that ran out while nobody wanted the lane', async () => {
+  it('accepts an expired lease if no other replica took the lane', async () => {
     await post(7, 'k', 1);
     const { lease, rows } = (await takeLease(a, [7]))!;
     await leasesRunOut();
@@ -332,7 +332,7 @@ describe('4. the claim sees what the previous holder did', () => {
     expect(await statuses()).toEqual(['held', 'held']);
   });
 
-  it('would pass the hold by if lease and claim had one snapshot', async () => {
+  it('would ignore the hold if lease and claim had one snapshot', async () => {
     inOneSnapshot(b.queue);
     const leased = await leaseWhileTheHolderCommits();
     expect(positions(leased!.rows)).toEqual([2]);
@@ -340,7 +340,7 @@ describe('4. the claim sees what the previous holder did', () => {
 });
 
 describe('5. order per key', () => {
-  it('hands out rows in the order of their positions, however they are claimed', async () => {
+  it('claims rows in the order of their positions, however they are claimed', async () => {
     await post(7, 'k', 20);
     const { lease, rows } = (await takeLease(a, [7], 3))!;
     const seen = [...positions(rows)];
@@ -502,7 +502,7 @@ describe('6. holds', () => {
     ).toEqual([{ later: true, reason: 'deferred' }]);
   });
 
-  it('that an operator prolongs while the holder looks are not cleared away', async () => {
+  it('that an operator prolongs during the claim are not deleted', async () => {
     await post(7, 'k', 1);
     const { lease, rows } = (await takeLease(a, [7]))!;
     await finish(a, lease, rows);
@@ -517,7 +517,7 @@ describe('6. holds', () => {
     expect(await holdCount()).toBe(1);
   });
 
-  it('without rows are cleared away by the next look, which then finds nothing more', async () => {
+  it('without rows are deleted by the next claim, which then finds nothing more', async () => {
     await database.query(
       `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, now(), 'retry')`,
     );
@@ -530,7 +530,7 @@ describe('6. holds', () => {
 });
 
 describe('7. crashes', () => {
-  it('charges an attempt at the claim, and takes it back when the holder died among many', async () => {
+  it('charges an attempt at the claim, and takes it back when the holder crashed with several claimed', async () => {
     await post(7, 'k', 3);
     await takeLease(a, [7]);
     expect(await attempts()).toEqual([1, 1, 1]);
@@ -564,7 +564,7 @@ describe('7. crashes', () => {
     expect(new Set((await attempts()).slice(1))).toEqual(new Set([0]));
   });
 
-  it('leaves a lane whose holders died to the careful, one message at a time, and charges that one', async () => {
+  it('leases a suspect lane only alone, one message at a time, and charges that one', async () => {
     await post(7, 'k', 3);
     for (let crash = 0; crash < SUSPECT_AFTER; crash++) {
       expect(positions((await takeLease(a, [7]))!.rows)).toEqual([1, 2, 3]);
@@ -604,7 +604,7 @@ describe('7. crashes', () => {
     expect(positions((await takeLease(b, [8]))!.rows)).toEqual([3]);
   });
 
-  it('gives back uncharged what a holder does not get to, and the lane at once', async () => {
+  it('gives claimed rows back uncharged, and frees the lane at once', async () => {
     await post(7, 'k', 2);
     const { lease, rows } = (await takeLease(a, [7], 1))!;
     await putBack(a, lease, rows, 0);
@@ -632,7 +632,7 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([1, 0]);
   });
 
-  it('blames nobody for a disk that is full, however often it is met', async () => {
+  it('counts a full disk as no crash, however often it happens', async () => {
     await post(7, 'k', 2);
     const full = Object.assign(new Error('could not extend file'), { code: '53100' });
     for (let time = 1; time <= 2 * SUSPECT_AFTER; time++) {
@@ -646,7 +646,7 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([0, 0]);
   });
 
-  it('gives back later what could not be given back while the database was away', async () => {
+  it('gives lanes back later that could not be given back while the database was unreachable', async () => {
     await post(7, 'k', 1);
     const { lease } = (await takeLease(a, [7]))!;
     jest.spyOn(a.database, 'transaction').mockRejectedValueOnce(new Error('Connection terminated'));
@@ -656,7 +656,7 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([1]);
   });
 
-  it('gives back lanes it leased without being told, because the answer to the commit was lost', async () => {
+  it('gives lanes back whose COMMIT succeeded although its response was lost', async () => {
     await post(7, 'k', 1);
     const { transaction } = a.database;
     jest.spyOn(a.database, 'transaction').mockImplementationOnce(async (work) => {
@@ -678,7 +678,7 @@ describe('7. crashes', () => {
   });
 });
 
-describe('lanes that are held each for itself', () => {
+describe('lanes that are held under different tokens', () => {
   it('are claimed together, each by its own token', async () => {
     for (const lane of [7, 8, 9]) await post(lane, `k${lane}`, 3);
     const [one, two, three] = [
@@ -740,7 +740,7 @@ describe('8. no lane is forgotten', () => {
     expect(seen.size).toBe(52);
   });
 
-  it('begins again at the first lane when the rest has nothing', async () => {
+  it('starts over at the first lane when the others have no work', async () => {
     await post(1, 'k', 1);
     await post(2, 'l', 1);
     const seen: number[] = [];

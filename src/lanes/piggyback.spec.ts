@@ -28,15 +28,15 @@ afterAll(async () => {
 const posting = (key: string) =>
   `INSERT INTO inbox (id, source, type, key, lane, payload) VALUES (gen_random_uuid()::text, 's', 't', '${key}', 7, 'null')`;
 
-/** Stores a message and takes its lane along. */
-async function postAlong({ database: own, queue }: TestReplica, key: string) {
-  const along = queue.piggyback([7], ONE);
-  const [, , ...answers] = await own.inOneRoundTrip([
+/** Stores a message and leases its lane in the same transaction. */
+async function postWithLease({ database: own, queue }: TestReplica, key: string) {
+  const piggyback = queue.piggyback([7], ONE);
+  const [, , ...results] = await own.inOneRoundTrip([
     [posting(key)],
     [FORCE_INDEX_PLANS],
-    ...along.statements,
+    ...piggyback.statements,
   ]);
-  return { along, leased: along.leased(answers) };
+  return { piggyback, leased: piggyback.leased(results) };
 }
 
 const positions = (rows: readonly TestRow[]) => rows.map(({ position }) => position);
@@ -45,24 +45,24 @@ const isFree = async () =>
   (await database.query('SELECT FROM lane WHERE lane = 7 AND token IS NULL AND queue = $1', ['inbox']))
     .length === 1;
 
-describe('a lane that goes along with the transaction that writes to it', () => {
-  it('is leased, and what was written claimed, with its commit', async () => {
-    const { leased } = await postAlong(a, 'k');
+describe('a piggyback lease', () => {
+  it('leases the lane and claims the written message in the same transaction', async () => {
+    const { leased } = await postWithLease(a, 'k');
     expect(positions(leased!.rows)).toEqual([1]);
     expect(await stored()).toEqual([{ status: 'processing', attempt: 1 }]);
     expect(await b.queue.lease({ hint: [7], ...ONE })).toBeUndefined();
     await a.queue.release(leased!.lease);
   });
 
-  it('has what waited in it before first', async () => {
+  it('claims messages that waited in the lane first', async () => {
     await database.query(posting('k'));
-    const { leased } = await postAlong(a, 'k');
+    const { leased } = await postWithLease(a, 'k');
     expect(positions(leased!.rows)).toEqual([1, 2]);
   });
 
-  it('is left to whoever holds it, and the message is stored nevertheless', async () => {
-    await postAlong(b, 'other');
-    const { leased } = await postAlong(a, 'k');
+  it('leaves a held lane to its holder, and the message is stored nevertheless', async () => {
+    await postWithLease(b, 'other');
+    const { leased } = await postWithLease(a, 'k');
     expect(leased).toBeUndefined();
     expect((await stored())[1]).toEqual({ status: 'pending', attempt: 0 });
   });
@@ -71,31 +71,31 @@ describe('a lane that goes along with the transaction that writes to it', () => 
     await database.query(
       `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, 'infinity', 'operator')`,
     );
-    const { leased } = await postAlong(a, 'k');
+    const { leased } = await postWithLease(a, 'k');
     expect(leased!.rows).toEqual([]);
     expect(await stored()).toEqual([{ status: 'held', attempt: 0 }]);
   });
 
-  it('is left to a careful look where its last holder died', async () => {
+  it('leaves a lane to a normal lease if its last holder crashed', async () => {
     await database.query(`UPDATE lane SET crashes = 1 WHERE queue = 'inbox' AND lane = 7`);
-    expect((await postAlong(a, 'k')).leased).toBeUndefined();
+    expect((await postWithLease(a, 'k')).leased).toBeUndefined();
   });
 
-  it('is given back before the next lease where nobody knows whether it was committed', async () => {
-    const { along } = await postAlong(a, 'k');
-    along.failed(new Error('Connection terminated unexpectedly'));
+  it('is given back before the next lease if it is unknown whether it was committed', async () => {
+    const { piggyback } = await postWithLease(a, 'k');
+    piggyback.failed(new Error('Connection terminated unexpectedly'));
     expect(await isFree()).toBe(false);
     expect(await a.queue.lease({ hint: [8], ...ONE })).toBeUndefined();
     expect(await isFree()).toBe(true);
     expect(await stored()).toEqual([{ status: 'pending', attempt: 0 }]);
   });
 
-  it('is not taken by a transaction that failed', async () => {
-    const along = a.queue.piggyback([7], ONE);
+  it('leases nothing when the transaction fails', async () => {
+    const piggyback = a.queue.piggyback([7], ONE);
     const failing = a.database.inOneRoundTrip([
       [posting('k')],
       [FORCE_INDEX_PLANS],
-      ...along.statements,
+      ...piggyback.statements,
       ['SELECT 1 / 0'],
     ]);
     await expect(failing).rejects.toThrow('division by zero');
@@ -103,8 +103,8 @@ describe('a lane that goes along with the transaction that writes to it', () => 
   });
 });
 
-describe('offers', () => {
-  it('are open until what became of them is known, and what was taken is done', async () => {
+describe('piggyback leases', () => {
+  it('are open until their outcome is known and the claimed rows are processed', async () => {
     const offers = new PiggybackLeases<TestRow>();
     let done!: () => void;
     const made = offers.track(

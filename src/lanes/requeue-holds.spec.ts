@@ -49,7 +49,7 @@ async function die(id: string): Promise<void> {
 }
 
 describe('a hold', () => {
-  it('is due when the last that kept it is through with the key', async () => {
+  it('is due when the last requeuer has finished the key', async () => {
     for (const keeper of [replay(1), ruling(1), replay(11)]) await put(keeper, { partial: true });
     expect(await hold()).toEqual({ due: false, reason: 'operator', by: 'replay 1, ruling 1, replay 11' });
     expect(await Promise.all([replay(1), replay(11), replay(2)].map(halfWay))).toEqual([true, true, false]);
@@ -61,7 +61,7 @@ describe('a hold', () => {
     expect(await hold()).toEqual({ due: true, reason: 'operator', by: null });
   });
 
-  it('of one that died while it was kept stays, in whatever parts the key goes on', async () => {
+  it('of a message that died during a requeue stays, in whatever parts the key is requeued', async () => {
     await put(replay(1), { partial: true });
     await die('d');
     await put(replay(1), { partial: true });
@@ -70,7 +70,7 @@ describe('a hold', () => {
     expect(await hold()).toEqual({ due: false, reason: 'dead-letter', by: null });
   });
 
-  it('of a dead letter is passed by a replay, when no ruling keeps it any more, and never by a ruling', async () => {
+  it('of a dead letter is passed by a replay once no ruling is part way through the key, and never by a ruling', async () => {
     await die('d');
     await put(ruling(1), { partial: true });
     await put(ruling(2));
@@ -81,7 +81,7 @@ describe('a hold', () => {
     expect(await hold()).toMatchObject({ due: true, by: null });
   });
 
-  it('of a dead letter that was let pass does not come back when it is kept', async () => {
+  it('of a dead letter that was passed does not come back with another requeue', async () => {
     await die('d');
     await database.query('UPDATE hold SET until = now()');
     await put(ruling(1), { partial: true });
@@ -89,7 +89,7 @@ describe('a hold', () => {
     expect(await hold()).toEqual({ due: true, reason: 'operator', by: null });
   });
 
-  it('of a dead letter ends without a look at what else ended', async () => {
+  it('of a dead letter ends without reading other settled rows', async () => {
     await database.query(`
       INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at, lapsed_at)
       SELECT n::text, 's', 't', 'k', 7, 'null', 'superseded', now(), now() FROM generate_series(1, 3000) AS n`);

@@ -37,7 +37,7 @@ const statement = takeOver({ table: 'outbox', columns: 'id', onTakeOver: RECORD 
 const values = ['outbox', TOKEN, 3, [256, 257, 258]];
 
 describe('taking over from a crashed holder', () => {
-  it('finds what it had in its hands by the indexes of the queue, not by reading all that has ended', async () => {
+  it('finds its claimed rows by the indexes of the queue, not by reading all settled rows', async () => {
     const client = new pg.Client({ connectionString: database.url });
     await client.connect();
     await client.query('BEGIN');
@@ -50,7 +50,7 @@ describe('taking over from a crashed holder', () => {
     expect(Number(/Buffers: shared hit=(\d+)/.exec(plan)![1])).toBeLessThan(200);
   });
 
-  it('gives it back as it was, uncharged unless it was alone, and tells what it was', async () => {
+  it('gives them back as they were, uncharged unless one was alone, and returns their positions', async () => {
     await database.query(statement, values);
     const rows = await database.query<{ position: string; status: string; attempt: number }>(
       'SELECT position, status, attempt FROM outbox WHERE position > 100000 ORDER BY position',

@@ -166,8 +166,8 @@ describe('who failed', () => {
       () => undefined,
       (error: ApplyFailed) => error,
     );
-    const guilty = failed?.failed.map(({ id }) => id).join(' ') || undefined;
-    return [guilty, (failed?.reason as Error | undefined)?.message ?? 'nobody'];
+    const ids = failed?.failed.map(({ id }) => id).join(' ') || undefined;
+    return [ids, (failed?.reason as Error | undefined)?.message ?? 'nobody'];
   }
 
   const divide: Tested = {
@@ -212,7 +212,7 @@ describe('who failed', () => {
     );
     const refused = strict.apply(rows('a1', 'b1:s', 'c1:s'), tx, NOTHING_PREPARED);
     await expect(refused).rejects.toMatchObject({
-      guilty: [{ id: 'b1' }, { id: 'c1' }],
+      failed: [{ id: 'b1' }, { id: 'c1' }],
       reason: expect.any(Refuse),
     });
     expect(log).toEqual([]);
@@ -245,13 +245,13 @@ describe('who failed', () => {
     return tried.catch((error: unknown) => error);
   }
 
-  it('is each that was under way when the server ended an idle session, or when they took too long', async () => {
-    const guilty = { guilty: [{ id: 'x1' }, { id: 'y1' }], reason: { name: 'ApplyHung' } };
-    expect(await hung('SET LOCAL idle_in_transaction_session_timeout = 200')).toMatchObject(guilty);
-    expect(await hung('SELECT 1', 100)).toMatchObject(guilty);
+  it('is each that was being applied when the server ended an idle session, or when they took too long', async () => {
+    const both = { failed: [{ id: 'x1' }, { id: 'y1' }], reason: { name: 'ApplyHung' } };
+    expect(await hung('SET LOCAL idle_in_transaction_session_timeout = 200')).toMatchObject(both);
+    expect(await hung('SELECT 1', 100)).toMatchObject(both);
   });
 
-  it('is nobody when the connection breaks while they hang', async () => {
+  it('is no message when the connection breaks while they hang', async () => {
     const failing = hung(`SET application_name = 'to be ended'`);
     await until(async () => {
       const ended = await database.query(
