@@ -265,8 +265,8 @@ describe('an api key that is made bound', () => {
 
   it.each<[what: string, body: Record<string, unknown>, pointer: string, detail: RegExp]>([
     ['no source', { sources: [] }, '/sources', /not be empty/],
-    ['an empty prefix', { sources: [''] }, '/sources/0', /not empty/],
-    ['a prefix that is none', { keys: ['a', 5] }, '/keys/1', /must be a text/],
+    ['an empty prefix', { sources: [''] }, '/sources/0', /must be a non-empty string/],
+    ['a prefix that is none', { keys: ['a', 5] }, '/keys/1', /must be a non-empty string/],
     ['a text', { keys: 'a' }, '/keys', /array/],
     ['a prefix twice', { keys: ['a', 'a'] }, '/keys', /unique/],
     ['21 prefixes', { keys: Array.from({ length: 21 }, (_, n) => `k${n}`) }, '/keys', /20/],
