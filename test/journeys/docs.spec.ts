@@ -62,13 +62,13 @@ describe('the API reference', () => {
 
   it('shows parameters, a body with an example, and responses', () => {
     const post = textOf(page.slice(page.indexOf('id="MessagesController_post"')));
-    expect(post).toContain('Idempotency-Key header string Stands in for a missing id');
+    expect(post).toContain('Idempotency-Key header string Used as the id if the message has none');
     expect(post).toContain('type string, 1 to 200 characters required');
     expect(post).toContain('"payload": { "candidateId": "c-1" }');
     expect(post).toMatch(/409 The id is taken by a message with other content\. conflict message-dead/);
 
     const one = textOf(page.slice(page.indexOf('id="CandidatesController_one"')));
-    expect(one).toContain('409 message-dead : it will not be applied. message-dead 503');
+    expect(one).toContain('409 message-dead : the message will not be applied. message-dead 503');
   });
 
   it('works below a prefix: every URL is relative, and leads to a file that is there', async () => {
