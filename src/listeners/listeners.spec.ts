@@ -42,7 +42,7 @@ beforeEach(() => {
 
 describe('the listeners a replica knows', () => {
   it('are not asked for before they are known', () => {
-    expect(() => listeners.of('a')).toThrow('not known yet');
+    expect(() => listeners.of('a')).toThrow('not loaded yet');
   });
 
   it('stay known while the database is away, and change when it is back', async () => {
