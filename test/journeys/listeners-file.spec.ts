@@ -250,7 +250,7 @@ describe('a LISTENERS_FILE with faults', () => {
     [
       'both secrets',
       `listeners:\n${entry('a', '    secret: x\n    secretFile: y\n')}`,
-      /:6: .*beside "secret"/,
+      /:6: .*combined with "secret"/,
     ],
     ['a secret file that is not there', `listeners:\n${entry('a', '    secretFile: no\n')}`, /:5: .*ENOENT/],
   ])('is not read: %s', async (_what, yaml, fault) => {
@@ -276,7 +276,7 @@ describe('a LISTENERS_FILE with faults', () => {
     const yaml = `listeners:\n${entry('fresh')}${entry('taken')}${entry('laned', '    lanes: 5\n')}`;
     expect(await faultsOf(yaml)).toEqual([
       expect.stringMatching(/^\/listeners.yaml:5: listener taken was created by API; rename this one/),
-      expect.stringMatching(/^\/listeners.yaml:8: listener laned has 4 lanes for ever/),
+      expect.stringMatching(/^\/listeners.yaml:8: listener laned has 4 lanes, which cannot change/),
     ]);
     expect(await rows()).toEqual(before);
   });
