@@ -38,7 +38,7 @@ const SETTINGS = {
   INBOX_POLL: '20ms',
 };
 const LANES = 16;
-const MESSAGES = LANES * 12;
+const MESSAGES = LANES * 24;
 
 let database: TestDatabase;
 let other: pg.Client;
@@ -72,7 +72,7 @@ async function lanesAtATime(oldMs?: number): Promise<number[]> {
   } finally {
     await replica.close();
   }
-  return [...new Set(held.slice(MESSAGES / 4, MESSAGES / 2))];
+  return [...new Set(held.slice(MESSAGES * 0.5, MESSAGES * 0.7))];
 }
 
 describe('while a transaction is open for long elsewhere', () => {
