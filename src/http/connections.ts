@@ -19,7 +19,7 @@ interface Exchange {
   readonly response: ServerResponse;
   /** Resolves when the response is written, or never will be. */
   readonly responded: Promise<void>;
-  start(): void;
+  start: () => void;
 }
 
 interface Connection {
@@ -119,6 +119,8 @@ export class Connections {
       socket.destroy();
       return;
     }
+    // Another request's end starts this one; without the binding it would run in that request's trace context.
+    exchange.start = AsyncResource.bind(exchange.start);
     connection.waiting.push(exchange);
     this.waitingRequests++;
   }
@@ -136,8 +138,7 @@ export class Connections {
         this.startWaiting(connection);
       });
     });
-    // Another request's end starts this one; without the binding it would run in that request's trace context.
-    const start = AsyncResource.bind(() => route(request, response));
+    const start = () => route(request, response);
     const exchange: Exchange = { request, response, responded, start };
     return exchange;
   }
