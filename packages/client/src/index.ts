@@ -1,0 +1,13 @@
+export type { Batch } from './consumer/batch-queue.ts';
+export type { Consumer, ConsumerOptions, StopOptions } from './consumer/consumer.ts';
+export type { Handler, HandlerContext } from './consumer/handler.ts';
+export type { Message } from './consumer/wire.ts';
+export type { Duration } from './duration.ts';
+export { type FieldError, type Problem, Reject, Retry, SluiceError } from './errors.ts';
+export type { OnEvent, SluiceEvent } from './events.ts';
+export type { OutgoingMessage } from './producer/outgoing.ts';
+export type { Producer, ProducerOptions } from './producer/producer.ts';
+export type { Range, Sent } from './producer/send-queue.ts';
+export type { Queue, QueueOptions } from './queue/queue.ts';
+export type { QueueHandler, QueueMessage } from './queue/queue-message.ts';
+export { Sluice, type SluiceOptions } from './sluice.ts';
