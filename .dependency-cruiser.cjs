@@ -3,7 +3,7 @@
  * test/architecture/boundaries.spec.ts plants a violation of every rule and sees it caught.
  */
 const FOUNDATIONS = 'config|clock|telemetry|database|http|contract';
-const FEATURES = 'lanes|webhooks|inbox|outbox|listeners|read-models|upkeep';
+const FEATURES = 'lanes|webhooks|inbox|outbox|listeners|topics|groups|definitions|read-models|upkeep';
 /** What is put together from everything else: main, app, service, schema and the like. */
 const TOP = '^src/[^/]+\\.ts$';
 const VERSION = '^src/version\\.ts$';
@@ -38,7 +38,7 @@ module.exports = {
       severity: 'error',
       comment: 'And foundations, lanes, itself: what comes in does not know how it goes out.',
       from: { path: '^src/inbox/' },
-      to: { path: `^src/(?!(${FOUNDATIONS}|lanes|inbox)/)`, pathNot: '^src/outbox/fan-out/' },
+      to: { path: `^src/(?!(${FOUNDATIONS}|lanes|topics|inbox)/)`, pathNot: '^src/outbox/fan-out/' },
     },
     {
       name: 'webhooks-stand-on-foundations',
@@ -51,7 +51,7 @@ module.exports = {
       name: 'outbox-does-not-look-back',
       severity: 'error',
       comment: 'Work flows from the inbox to the outbox, imports the other way round.',
-      from: { path: '^src/(outbox|listeners)/' },
+      from: { path: '^src/(outbox|listeners|topics|groups|definitions)/' },
       to: { path: ['^src/(inbox|read-models|upkeep)/', TOP], pathNot: VERSION },
     },
     {
@@ -87,6 +87,34 @@ module.exports = {
       severity: 'error',
       from: { path: '^(src|migrations)/', pathNot: '^src/cli/' },
       to: { path: '^src/cli/' },
+    },
+    {
+      name: 'client-stands-alone',
+      severity: 'error',
+      comment: 'It is published without the service and without dependencies.',
+      from: { path: '^packages/client/src/', pathNot: SPEC },
+      to: { pathNot: '^packages/client/src/', dependencyTypesNot: ['core'] },
+    },
+    {
+      name: 'only-the-cli-uses-the-client',
+      severity: 'error',
+      comment: 'The service does not call itself over HTTP.',
+      from: { path: '^(src|migrations)/', pathNot: '^src/cli/' },
+      to: { path: '^packages/client/' },
+    },
+    {
+      name: 'console-stands-alone',
+      severity: 'error',
+      comment: 'It runs in a browser and speaks the HTTP API; Preact and signals are all it is made of.',
+      from: { path: '^console/' },
+      to: { pathNot: ['^console/', '^docs/operating\\.md$', 'node_modules/(preact|@preact)/'] },
+    },
+    {
+      name: 'nobody-needs-the-console',
+      severity: 'error',
+      comment: 'The service serves its built files; only its tests know a module of it.',
+      from: { pathNot: ['^console/', '^test/console/'] },
+      to: { path: '^console/' },
     },
     {
       name: 'sql-only-from-its-folder',
@@ -152,12 +180,12 @@ module.exports = {
   options: {
     doNotFollow: { path: 'node_modules' },
     tsPreCompilationDeps: true,
-    combinedDependencies: false,
+    combinedDependencies: true,
     tsConfig: { fileName: 'tsconfig.json' },
     enhancedResolveOptions: {
       exportsFields: ['exports'],
       conditionNames: ['import', 'node', 'default', 'types'],
-      extensions: ['.ts', '.mjs', '.js', '.cjs', '.json'],
+      extensions: ['.ts', '.tsx', '.mjs', '.js', '.cjs', '.json'],
     },
   },
 };

@@ -16,7 +16,7 @@ export default {
       },
     ],
   },
-  testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/**/*.spec.ts'],
+  testMatch: ['<rootDir>/{src,test,packages/client/src}/**/*.spec.ts'],
   setupFiles: ['<rootDir>/test/support/property-seed.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',

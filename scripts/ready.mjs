@@ -26,25 +26,28 @@ export function checkNode() {
 }
 
 /** Runs `npm ci` only if the installed packages differ from the lock file, so that it works offline once installed. */
-export function install(log = console.log) {
-  if (installed()) return;
-  log('installing packages (npm ci) …');
+export function install(log = console.log, folder = '.') {
+  const cwd = join(root, folder);
+  if (installed(cwd)) return;
+  log(`installing packages (npm ci${folder === '.' ? '' : ` in ${folder}`}) …`);
   const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
-  run('npm', args, { stdio: ['ignore', 2, 2] });
+  run('npm', args, { cwd, stdio: ['ignore', 2, 2] });
 }
 
-function installed() {
-  const wanted = packages('package-lock.json');
-  const there = packages('node_modules/.package-lock.json');
+/** A package that is optional may be missing: it is for another platform. */
+function installed(folder) {
+  const wanted = packages(join(folder, 'package-lock.json'));
+  const there = packages(join(folder, 'node_modules/.package-lock.json'));
   if (!wanted || !there) return false;
   return Object.entries(wanted).every(
-    ([path, entry]) => path === '' || entry.optional || there[path]?.version === entry.version,
+    ([path, entry]) =>
+      path === '' || (entry.optional && !there[path]) || there[path]?.version === entry.version,
   );
 }
 
 function packages(path) {
   try {
-    return JSON.parse(readFileSync(join(root, path), 'utf8')).packages;
+    return JSON.parse(readFileSync(path, 'utf8')).packages;
   } catch {
     return undefined;
   }
@@ -52,8 +55,16 @@ function packages(path) {
 
 /** Compiles only if a source is newer than the last build. */
 export function build(log = console.log) {
-  const builtAt = newest(join(root, 'dist'));
-  const sources = ['src', 'migrations', 'tsconfig.json', 'tsconfig.build.json', 'package-lock.json'];
+  const builtAt = Math.min(...['dist', 'packages/client/dist'].map((path) => newest(join(root, path))));
+  const sources = [
+    'src',
+    'console',
+    'packages/client/src',
+    'migrations',
+    'tsconfig.json',
+    'tsconfig.build.json',
+  ];
+  sources.push('package-lock.json', 'scripts/build-console.mjs', 'docs/operating.md');
   if (builtAt > Math.max(...sources.map((path) => newest(join(root, path))))) return;
   log('building …');
   run('npm', ['run', '--silent', 'build'], { stdio: ['ignore', 2, 2] });

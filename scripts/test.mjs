@@ -3,6 +3,7 @@ import { checkNode, install, run } from './ready.mjs';
 
 checkNode();
 install();
+install(console.log, 'test/client/nodes');
 for (const step of ['lock', 'lint', 'types', 'boundaries', 'unused', 'build']) {
   console.log(`\n— ${step}`);
   run('npm', ['run', '--silent', step]);

@@ -4,6 +4,8 @@ import { ConfigModule } from './config/config.module.ts';
 import type { Settings } from './config/settings.ts';
 import type { ReadModel } from './contract/read-model.ts';
 import { DatabaseModule } from './database/database.module.ts';
+import { DefinitionsModule } from './definitions/definitions.module.ts';
+import { GroupsModule } from './groups/groups.module.ts';
 import { HttpModule } from './http/http.module.ts';
 import { InboxModule } from './inbox/inbox.module.ts';
 import { LanesModule } from './lanes/lanes.module.ts';
@@ -13,6 +15,7 @@ import { ReadModelsModule } from './read-models/read-models.module.ts';
 import { schemaOf } from './schema.ts';
 import type { Log } from './telemetry/logger.ts';
 import { TelemetryModule } from './telemetry/telemetry.module.ts';
+import { TopicsModule } from './topics/topics.module.ts';
 import { UpkeepModule } from './upkeep/upkeep.module.ts';
 
 /** All modules: foundations first, then the features in the order in which a message passes through them. */
@@ -34,6 +37,9 @@ export class AppModule {
         HttpModule,
         LanesModule,
         ListenersModule,
+        TopicsModule,
+        GroupsModule,
+        DefinitionsModule,
         InboxModule,
         OutboxModule,
         ReadModelsModule.with(readModels),

@@ -5,11 +5,11 @@ import { AppModule } from './app.module.ts';
 import type { Settings } from './config/settings.ts';
 import type { ReadModel } from './contract/read-model.ts';
 import { HttpMetrics } from './http/http-metrics.ts';
-import { ApiKeys } from './http/keys/api-keys.ts';
 import { OpenApi } from './http/openapi.ts';
 import { ProblemFilter } from './http/problem-filter.ts';
 import type { Route } from './http/routes.ts';
 import { Server } from './http/server.ts';
+import { Callers } from './http/session/callers.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 import type { Log } from './telemetry/logger.ts';
 import { NestLog } from './telemetry/nest-log.ts';
@@ -38,7 +38,7 @@ export async function createApp(
     { logger: new NestLog(log), bodyParser: false, abortOnError: false, forceCloseConnections: false },
   );
   nest.useGlobalFilters(new ProblemFilter(server));
-  server.authenticateWith(nest.get(ApiKeys));
+  server.authenticateWith(nest.get(Callers));
   server.measureWith(nest.get(HttpMetrics));
   nest.get(OpenApi).describe(nest);
   try {
@@ -55,11 +55,11 @@ export async function createApp(
     async listen() {
       // For `localhost` Fastify creates a second server for the other IP version, without the guards of `Server`.
       await nest.listen(settings.port, settings.host === 'localhost' ? '127.0.0.1' : settings.host!);
-      readiness.status = 'ready';
+      readiness.setReady();
       return nest.getUrl();
     },
     async close() {
-      readiness.status = 'draining';
+      readiness.startDraining();
       server.closeAfterReply();
       if (settings.drainGrace > 0) await pause(settings.drainGrace);
       await nest.close();

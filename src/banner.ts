@@ -7,6 +7,7 @@ export function banner(settings: Settings, service: Service): string {
   const key = open ? '' : ` -H 'authorization: Bearer <api key>'`;
   return `
   Sluice is serving   ${service.url}
+  console             ${service.url}/console/
   documentation       ${service.url}/docs
   database            ${service.database}
   access              ${open ? 'OPEN: no API key needed; loopback only. Set API_KEYS to change that.' : 'API keys'}

@@ -22,6 +22,13 @@ import { ReplaySelection1763251200063 } from '../migrations/1763251200063-replay
 import { BoundApiKeys1763251200068 } from '../migrations/1763251200068-bound-api-keys.ts';
 import { SealedUrls1763251200069 } from '../migrations/1763251200069-sealed-urls.ts';
 import { ScheduledExpiring1763251200070 } from '../migrations/1763251200070-scheduled-expiring.ts';
+import { PullListeners1763251200080 } from '../migrations/1763251200080-pull-listeners.ts';
+import { Topics1763251200081 } from '../migrations/1763251200081-topics.ts';
+import { ConsumerGroups1763251200082 } from '../migrations/1763251200082-consumer-groups.ts';
+import { GroupDeadLetters1763251200083 } from '../migrations/1763251200083-group-dead-letters.ts';
+import { ReplicasAndActivity1763251200090 } from '../migrations/1763251200090-replicas-and-activity.ts';
+import { Attention1763251200091 } from '../migrations/1763251200091-attention.ts';
+import { CancelledJobs1763251200092 } from '../migrations/1763251200092-cancelled-jobs.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -53,6 +60,13 @@ const ENGINE: SchemaPart = {
     BoundApiKeys1763251200068,
     SealedUrls1763251200069,
     ScheduledExpiring1763251200070,
+    PullListeners1763251200080,
+    Topics1763251200081,
+    ConsumerGroups1763251200082,
+    GroupDeadLetters1763251200083,
+    ReplicasAndActivity1763251200090,
+    Attention1763251200091,
+    CancelledJobs1763251200092,
   ],
 };
 

@@ -7,6 +7,8 @@ export interface CallOptions {
   readonly body?: unknown;
   /** Number of retries if the request may not have arrived, or the service asks for a retry. */
   readonly retries?: number;
+  /** Ends the request early. */
+  readonly signal?: AbortSignal;
 }
 
 export interface ApiResponse {
@@ -83,14 +85,14 @@ export class Api {
   async request(
     method: string,
     path: string,
-    { query = {}, body, retries = 0 }: CallOptions = {},
+    { query = {}, body, retries = 0, signal }: CallOptions = {},
   ): Promise<ApiResponse> {
     const url = new URL(`${this.url}${path}`);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, value);
     for (let left = retries; ; left--) {
-      const response = await this.send(url, method, body).catch((error) => {
-        if (left === 0) throw this.unreachable(error);
+      const response = await this.send(url, method, body, signal).catch((error) => {
+        if (left === 0 || signal?.aborted) throw this.unreachable(error);
         return undefined;
       });
       if (response && (left === 0 || !RETRIED_STATUSES.includes(response.status))) return response;
@@ -98,11 +100,12 @@ export class Api {
     }
   }
 
-  private async send(url: URL, method: string, body: unknown): Promise<ApiResponse> {
+  private async send(url: URL, method: string, body: unknown, signal?: AbortSignal): Promise<ApiResponse> {
+    const timeout = AbortSignal.timeout(MAX_CALL_MS);
     const response = await fetch(url, {
       method,
       redirect: 'error',
-      signal: AbortSignal.timeout(MAX_CALL_MS),
+      signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
       headers: {
         ...(this.key ? { authorization: `Bearer ${this.key}` } : {}),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),

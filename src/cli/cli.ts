@@ -3,13 +3,18 @@ import { VERSION } from '../version.ts';
 import { Api } from './api.ts';
 import { CliError, EXIT, usageError } from './cli-error.ts';
 import { type Command, helpOf, readArguments } from './command.ts';
+import { consume } from './commands/consume.ts';
 import { deadLetters } from './commands/dead-letters.ts';
 import { doctor } from './commands/doctor.ts';
+import { groups } from './commands/groups.ts';
 import { listen } from './commands/listen.ts';
+import { pull } from './commands/pull.ts';
 import { replay } from './commands/replay.ts';
 import { schedules } from './commands/schedules.ts';
+import { seekFrom } from './commands/seek.ts';
 import { sendFrom } from './commands/send.ts';
 import { status } from './commands/status.ts';
+import { topics } from './commands/topics.ts';
 import { Output, type Terminal } from './output.ts';
 
 export interface CliProcess {
@@ -24,7 +29,20 @@ const DEFAULT_URL = 'http://127.0.0.1:3000';
 /** Runs `sluice <command> …`; returns the exit code. */
 export async function runCli(given: readonly string[], process: CliProcess): Promise<number> {
   const { environment, stopping, terminal } = process;
-  const commands = [sendFrom(process.stdin), status, deadLetters, replay, schedules, listen, doctor];
+  const commands = [
+    sendFrom(process.stdin),
+    status,
+    topics,
+    groups,
+    consume,
+    seekFrom(process.stdin),
+    pull,
+    deadLetters,
+    replay,
+    schedules,
+    listen,
+    doctor,
+  ];
   const output = new Output(terminal, given.includes('--json'));
   try {
     const [name, ...rest] = given;

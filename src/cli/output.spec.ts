@@ -47,11 +47,11 @@ describe('a table', () => {
   };
   const WHOLE = `${LONG} [2J ${LONG}`;
 
-  it('is not cut in a pipe, and holds no control characters', () => {
+  it('is not truncated in a pipe, and contains no control characters', () => {
     expect(printed(false)).toBe(`${LONG}  ${WHOLE}`);
   });
 
-  it('is cut on a terminal, except for columns that must be complete', () => {
+  it('is truncated on a terminal, except for columns that must be complete', () => {
     expect(printed(true)).toBe(`${'x'.repeat(59)}…  ${WHOLE}`);
   });
 });

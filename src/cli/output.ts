@@ -53,6 +53,16 @@ export class Output {
     return this.terminal.isTty ? MAX_CELL : Number.POSITIVE_INFINITY;
   }
 
+  /** Writes something that is not part of the result to standard error. */
+  note(message: string): void {
+    this.terminal.writeError(this.json ? `${JSON.stringify({ note: message })}\n` : `sluice: ${message}\n`);
+  }
+
+  /** Writes a question to standard error; the answer follows on the same line. */
+  ask(question: string): void {
+    this.terminal.writeError(question);
+  }
+
   error(message: string, problem: unknown): void {
     this.terminal.writeError(
       this.json ? `${JSON.stringify({ error: message, problem })}\n` : `sluice: ${message}\n`,

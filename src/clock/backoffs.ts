@@ -1,4 +1,4 @@
-import { isDatabaseAway } from '../database/faults.ts';
+import { isDatabaseAway } from '../database/errors.ts';
 import { doubled } from './loop.ts';
 
 const MIN_BACKOFF_MS = 1_000;

@@ -104,10 +104,10 @@ describe('a loop', () => {
     const rests: number[] = [];
     for (let failures = 1; failures <= 9; failures++) {
       await last().fail(new Error(`fault ${failures}`));
-      const told = lines.at(-1)!;
-      expect(told).toMatchObject({ level: 'error', event: 'loop.failed', loop: 'test', failures });
-      expect(told.error).toMatchObject({ message: `fault ${failures}` });
-      const restMs = told.retryInMs as number;
+      const reported = lines.at(-1)!;
+      expect(reported).toMatchObject({ level: 'error', event: 'loop.failed', loop: 'test', failures });
+      expect(reported.error).toMatchObject({ message: `fault ${failures}` });
+      const restMs = reported.retryInMs as number;
       rests.push(restMs);
       await later(restMs - 1);
       expect(passes).toHaveLength(failures);

@@ -23,24 +23,25 @@ export class Loops implements OnApplicationBootstrap, BeforeApplicationShutdown 
     @Inject(LOG) private readonly log: Log,
     metrics: Metrics,
   ) {
-    const loops = this.all;
-    metrics.gauge({
-      name: 'loop_last_cycle_timestamp_seconds',
-      help: 'When each loop last completed a pass, successfully or not.',
-      labelNames: ['loop'],
-      collect() {
-        for (const loop of loops) if (loop.isRunning) this.set({ loop: loop.name }, loop.lastCycleAt / 1000);
-      },
-    });
-    metrics.gauge({
-      name: 'loop_last_progress_timestamp_seconds',
-      help: 'When a pass of each loop last succeeded or reported progress.',
-      labelNames: ['loop'],
-      collect() {
-        for (const loop of loops)
-          if (loop.isRunning) this.set({ loop: loop.name }, loop.lastProgressAt / 1000);
-      },
-    });
+    const timeGauge = (name: string, help: string, timeOf: (loop: Loop) => number) => {
+      const loops = this.all;
+      metrics.gauge(name, help, {
+        labelNames: ['loop'],
+        collect() {
+          for (const loop of loops) if (loop.isRunning) this.set({ loop: loop.name }, timeOf(loop) / 1000);
+        },
+      });
+    };
+    timeGauge(
+      'loop_last_cycle_timestamp_seconds',
+      'When each loop last completed a pass, successfully or not.',
+      (loop) => loop.lastCycleAt,
+    );
+    timeGauge(
+      'loop_last_progress_timestamp_seconds',
+      'When a pass of each loop last succeeded or reported progress.',
+      (loop) => loop.lastProgressAt,
+    );
   }
 
   onApplicationBootstrap(): void {
@@ -56,6 +57,14 @@ export class Loops implements OnApplicationBootstrap, BeforeApplicationShutdown 
     const loop = this.create(name, idleMs, pass);
     if (role === 'any' || this.settings.roles.includes(role)) this.managed.push(loop);
     return loop;
+  }
+
+  /** The same for work that is repeated after `idleMs`, whatever it found. */
+  every(role: Role | 'any', name: string, idleMs: number, work: () => Promise<unknown>): Loop {
+    return this.run(role, name, idleMs, async () => {
+      await work();
+      return 'idle';
+    });
   }
 
   /** A loop that its owner starts and stops. */

@@ -1,18 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { settingsError } from '../../test/support/settings-error.ts';
 import { loadSettings } from './settings.ts';
 
 const KEY = 'sk_abc_0123456789';
 const OTHER = 'sk_d_canary78';
 
-const fault = (API_KEYS: string) => {
-  try {
-    loadSettings({ API_KEYS });
-  } catch (error) {
-    return (error as Error).message;
-  }
-  throw new Error(`${API_KEYS} was taken`);
-};
+const errorOf = (API_KEYS: string) => settingsError({ API_KEYS });
 
 describe('API_KEYS', () => {
   it('binds a key to prefixes of sources and of keys, in brackets', () => {
@@ -30,7 +24,7 @@ describe('API_KEYS', () => {
     ]);
   });
 
-  it.each<[raw: string, told: string]>([
+  it.each<[raw: string, reported: string]>([
     [`a=read:${KEY},canary`, 'is not allowed: entry 2 is not of this form; allowed: '],
     [`a=produce[source=urn:a/:${OTHER}`, 'entry 1 is not of this form'],
     [`a=produce]source=urn:a/[:${OTHER}`, 'entry 1 is not of this form'],
@@ -55,10 +49,10 @@ describe('API_KEYS', () => {
     [`a=read[key=a]:${OTHER}`, 'entry 1 (a): only a key with the scope produce'],
     [`a=read:${KEY},a=read:${OTHER}`, 'entries 1 and 2 have the same name'],
     [`a=read:${KEY},b=read:sk_abc_canary78`, 'entries 1 and 2 have the same id'],
-  ])('%s is refused, and the place is named: %s', (raw, told) => {
-    const message = fault(raw);
+  ])('%s is refused, and the place is named: %s', (raw, reported) => {
+    const message = errorOf(raw);
     expect(message).toMatch(/^API_KEYS=\(hidden\) is not allowed: .*; allowed: `name=scope/);
-    expect(message).toContain(told);
+    expect(message).toContain(reported);
     expect(message).not.toContain('canary');
     expect(message).not.toContain('\n');
   });

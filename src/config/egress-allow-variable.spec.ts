@@ -1,20 +1,14 @@
 import { BlockList } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { settingsError } from '../../test/support/settings-error.ts';
 import { baseOf, contains, hasHostBits, parseRange } from './address-range.ts';
 import { loadSettings } from './settings.ts';
 
-const fault = (EGRESS_ALLOW: string) => {
-  try {
-    loadSettings({ EGRESS_ALLOW });
-  } catch (error) {
-    return (error as Error).message;
-  }
-  throw new Error(`${EGRESS_ALLOW} was taken`);
-};
+const errorOf = (EGRESS_ALLOW: string) => settingsError({ EGRESS_ALLOW });
 
 describe('EGRESS_ALLOW', () => {
-  it.each<[written: string, told: string]>([
+  it.each<[written: string, reported: string]>([
     [
       '10.0.0.1/8',
       '10.0.0.1/8 has bits set beyond its prefix; write 10.0.0.0/8 for the range, or 10.0.0.1 for the address',
@@ -59,17 +53,17 @@ describe('EGRESS_ALLOW', () => {
     ['+wide', '"+wide" is neither an address nor a range'],
     ['fe80::1%eth0', '"fe80::1%eth0" is neither an address nor a range'],
     ['a\nb', '"a\\nb" is neither an address nor a range'],
-  ])('%s is refused with what to write instead: %s', (written, told) => {
-    const message = fault(written);
+  ])('%s is refused with what to write instead: %s', (written, reported) => {
+    const message = errorOf(written);
     expect(message).toMatch(/^EGRESS_ALLOW=.* is not allowed: /);
     expect(message).not.toContain('\n');
-    expect(message).toContain(told);
+    expect(message).toContain(reported);
   });
 
   it('reports every invalid entry', () => {
-    const message = fault('10.0.0.1/8,192.168.0.0/16,x,0.0.0.0/1+metadata');
-    for (const told of ['10.0.0.1/8 has bits', '"x" is neither', '0.0.0.0/1 is shorter'])
-      expect(message).toContain(told);
+    const message = errorOf('10.0.0.1/8,192.168.0.0/16,x,0.0.0.0/1+metadata');
+    for (const reported of ['10.0.0.1/8 has bits', '"x" is neither', '0.0.0.0/1 is shorter'])
+      expect(message).toContain(reported);
     expect(message).not.toContain('192.168.0.0/16 ');
   });
 

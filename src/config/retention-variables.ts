@@ -7,7 +7,7 @@ export interface KeptFor {
 }
 
 export const RETENTION_TYPES_FORM = 'patterns and durations: `urn:ekp:events/*=1d,urn:ekp:pings=0s`';
-export const RETENTION_QUEUES_FORM = 'queues and durations: `inbox=14d,billing=7d`';
+export const RETENTION_QUEUES_FORM = 'queues and durations: `inbox=14d,crm=7d,group/billing=7d`';
 
 /** Parses `name=duration,…`; returns undefined if an entry is malformed or a name is used twice. */
 export function parseKeptFor(raw: string): readonly KeptFor[] | undefined {

@@ -25,10 +25,19 @@ export class SettingsError extends Error {
   }
 }
 
+/** Under which the settings keep the texts that they were read from; not by name, so that nothing else uses them. */
+const GIVEN = Symbol('given');
+
+/** What the environment set, by the name of the variable. */
+export function givenValues(settings: Settings): Readonly<Record<string, string>> {
+  return (settings as { [GIVEN]?: Record<string, string> })[GIVEN] ?? {};
+}
+
 /** Reads the environment once, and reports all errors together. */
 export function loadSettings(environment: Readonly<Record<string, string | undefined>>): Settings {
   const errors = misspelled(environment);
   const values: Record<string, unknown> = {};
+  const given: Record<string, string> = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(SETTINGS)) {
     const raw = environment[name];
     if (raw === undefined || raw === '') {
@@ -40,10 +49,16 @@ export function loadSettings(environment: Readonly<Record<string, string | undef
       const reason = value ? `: ${value.reason}` : '';
       const printed = setting.secret ? '(hidden)' : onOneLine(raw);
       errors.push(`${name}=${printed} is not allowed${reason}; allowed: ${setting.allowed}`);
-    } else values[camelCase(name)] = value;
+    } else {
+      values[camelCase(name)] = value;
+      given[name] = raw;
+    }
   }
   if (errors.length) throw new SettingsError(errors);
-  const settings = withMetricsAccess(withHost(values as unknown as Settings));
+  const settings = {
+    ...withMetricsAccess(withHost(values as unknown as Settings)),
+    [GIVEN]: Object.freeze(given),
+  };
   refuseUnsafe(settings);
   return frozen(settings);
 }

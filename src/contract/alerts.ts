@@ -10,7 +10,7 @@ export interface Alert {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** E13: the channel for operational alerts. The inbox provides the implementation. */
+/** The channel for operational alerts. The inbox provides the implementation. */
 export abstract class Alerts {
   /**
    * Raises an alert. Pass the transaction that makes the reported change, if there is one: the change and its alert are

@@ -35,13 +35,15 @@ export function Fresh(): MethodDecorator {
     ApiQuery({
       name: 'after',
       required: false,
+      type: String,
       description:
         'The id of a message that must be applied before the response is sent. If several sources used the id, the caller’s own message is meant.',
     }),
     ApiQuery({
       name: 'wait',
       required: false,
-      description: 'How long to wait for that message, up to 30s. Default: 5s.',
+      schema: { type: 'string', default: '5s' },
+      description: 'How long to wait for that message, up to 30s. Only with `after`.',
     }),
     ApiResponse({
       status: 503,

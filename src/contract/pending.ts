@@ -1,7 +1,7 @@
 import { ApiQuery } from '@nestjs/swagger';
 import type { EntityManager } from 'typeorm';
 
-/** C7: reads the read model as it will be after the waiting messages. The engine provides the implementation. */
+/** Reads the read model as it will be after the waiting messages. The engine provides the implementation. */
 export abstract class Pending {
   /**
    * Applies the waiting messages of the key in a transaction, calls `read`, and rolls the transaction back. `read` must
@@ -16,7 +16,7 @@ export function ApiPending(): MethodDecorator {
   return ApiQuery({
     name: 'pending',
     required: false,
-    enum: ['true', 'false'],
+    schema: { type: 'boolean', default: false },
     description: 'Return the state after the waiting messages of this key (the id) are applied.',
   });
 }

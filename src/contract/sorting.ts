@@ -1,9 +1,10 @@
 import { applyDecorators, type Type } from '@nestjs/common';
-import { ApiExtraModels, ApiOkResponse, ApiQuery, getSchemaPath } from '@nestjs/swagger';
+import { ApiExtraModels, ApiQuery, getSchemaPath } from '@nestjs/swagger';
 import type { ObjectLiteral, SelectQueryBuilder } from 'typeorm';
 import { PAGE_BYTES } from '../http/page-bytes.ts';
-import { PAGE_LIMIT_FORM, type Page, pageOf, pageRequest } from '../http/pages.ts';
+import { ApiPage as ApiPageOf, type Page, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
+import type { Schema } from '../http/schema.ts';
 import { utcOf } from '../http/time.ts';
 
 /**
@@ -36,7 +37,7 @@ export class Sorting<Field extends string> {
 
   constructor(
     private readonly fields: Readonly<Record<Field, SortableType>>,
-    private readonly defaultSort: NoInfer<Field | `-${Field}`>,
+    readonly defaultSort: NoInfer<Field | `-${Field}`>,
   ) {
     this.sorts = Object.keys(fields).flatMap((field) => [field, `-${field}`]);
   }
@@ -106,32 +107,20 @@ export async function rowsWithinBytes<Row extends ObjectLiteral>(
 /** Documents the parameters and the response of a sorted list in the OpenAPI document. */
 export function ApiSortedPage(item: Type, sorting: Sorting<string>): MethodDecorator {
   return applyDecorators(
-    ApiQuery({ name: 'sort', required: false, enum: sorting.sorts }),
+    ApiQuery({
+      name: 'sort',
+      required: false,
+      schema: { type: 'string', enum: [...sorting.sorts], default: sorting.defaultSort },
+      description: 'The order; `-` means descending.',
+    }),
     ApiPage(item),
   ) as MethodDecorator;
 }
 
 /** Documents the parameters and the response of a paged list in the OpenAPI document. */
 export function ApiPage(item: Type): MethodDecorator {
-  return applyDecorators(
-    ApiQuery({ name: 'limit', required: false, description: PAGE_LIMIT_FORM }),
-    ApiQuery({ name: 'cursor', required: false, description: '`next` of the previous page.' }),
-    ApiExtraModels(item),
-    ApiOkResponse({
-      schema: {
-        type: 'object',
-        required: ['items', 'next'],
-        properties: {
-          items: { type: 'array', items: { $ref: getSchemaPath(item) } },
-          next: {
-            type: 'string',
-            nullable: true,
-            description: 'The cursor of the next page; null on the last page.',
-          },
-        },
-      },
-    }),
-  ) as MethodDecorator;
+  const schema = { $ref: getSchemaPath(item) } as Schema;
+  return applyDecorators(ApiExtraModels(item), ApiPageOf(schema)) as MethodDecorator;
 }
 
 function textOf(value: unknown): string {

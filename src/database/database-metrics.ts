@@ -12,9 +12,7 @@ export class DatabaseMetrics {
       ['engine', () => database.pool],
       ['read', () => (dataSource.driver as unknown as { master: Pool }).master],
     ];
-    metrics.gauge({
-      name: 'database_connections',
-      help: 'Open connections of each pool, by state (idle or used).',
+    metrics.gauge('database_connections', 'Open connections of each pool, by state (idle or used).', {
       labelNames: ['pool', 'state'],
       collect() {
         for (const [pool, of] of pools) {
@@ -23,9 +21,7 @@ export class DatabaseMetrics {
         }
       },
     });
-    metrics.gauge({
-      name: 'database_connections_awaited',
-      help: 'Callers that wait for a connection of each pool.',
+    metrics.gauge('database_connections_awaited', 'Callers that wait for a connection of each pool.', {
       labelNames: ['pool'],
       collect() {
         for (const [pool, of] of pools) this.set({ pool }, of().waitingCount);

@@ -7,7 +7,7 @@ import { startTcpProxy, type TcpProxy } from '../../test/support/tcp-proxy.ts';
 import { loadSettings, type Settings } from '../config/settings.ts';
 import { dataSourceOptions } from './data-source-options.ts';
 import { Database } from './database.ts';
-import { codeOf, isConflictOfTransactions, isDatabaseAway } from './faults.ts';
+import { codeOf, isConflictOfTransactions, isDatabaseAway } from './errors.ts';
 import { prepared } from './prepared.ts';
 import type { Transaction } from './transaction.ts';
 
@@ -53,7 +53,7 @@ describe('a transaction', () => {
   it('sends statements that are not awaited before the first one completes, BEGIN included', async () => {
     const before = proxy.statements.length;
 
-    const answers = await database.transaction(async (tx) => {
+    const results = await database.transaction(async (tx) => {
       proxy.holdResponses();
       const all = Array.from({ length: 50 }, (_, n) =>
         tx.query<{ n: number }>(`SELECT $1::int AS n -- ${n}`, [n]),
@@ -64,7 +64,7 @@ describe('a transaction', () => {
     });
 
     expect(proxy.statements[before]).toBe('BEGIN');
-    expect(answers.flat().map(({ n }) => n)).toEqual(Array.from({ length: 50 }, (_, n) => n));
+    expect(results.flat().map(({ n }) => n)).toEqual(Array.from({ length: 50 }, (_, n) => n));
   });
 
   it('costs two round trips, however many statements it has; awaited one by one each costs one', async () => {
@@ -425,8 +425,8 @@ describe('a statement', () => {
     expect(both.map(({ statement }) => statement).toSorted()).toEqual([FIND, other]);
 
     await database.transaction(async (tx) => {
-      const answers = await Promise.all([1, 2, 3].map((id) => tx.query(FIND, [id])));
-      expect(answers).toHaveLength(3);
+      const results = await Promise.all([1, 2, 3].map((id) => tx.query(FIND, [id])));
+      expect(results).toHaveLength(3);
     });
   });
 

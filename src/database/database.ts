@@ -4,7 +4,7 @@ import type { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { beginStatements, connectionOptions } from './connection.ts';
 import { DrainingPool } from './draining-pool.ts';
-import { codeOf, isReadOnly } from './faults.ts';
+import { codeOf, isReadOnly } from './errors.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
 import { preparedName, refuseNaN } from './prepared.ts';
 import { Transaction } from './transaction.ts';

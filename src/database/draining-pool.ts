@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { isReadTimeout } from './faults.ts';
+import { isReadTimeout } from './errors.ts';
 
 /** An unreachable server never confirms that a connection was closed. */
 const MAX_CLOSE_MS = 1_000;

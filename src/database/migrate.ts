@@ -39,6 +39,8 @@ export async function migrate(
     connectionTimeoutMillis: settings.databaseConnectTimeout,
     query_timeout: GUARD_TIMEOUT_MS,
   });
+  // If the server ends the connection between two statements, the next one fails. Without a handler the process would end.
+  guard.on('error', () => undefined);
   try {
     await guard.connect();
     while (!(await tryLock(guard))) await pause(LOCK_POLL_MS);

@@ -35,10 +35,10 @@ const codes = (settled: PromiseSettledResult<unknown>[]) =>
 
 /** All tests use one connection: if replies were assigned to the wrong statements, the next result would show it. */
 async function isInStep(): Promise<void> {
-  const answers = await database.transaction((tx) =>
+  const results = await database.transaction((tx) =>
     Promise.all([1, 2, 3].map(async (n) => (await number(tx, n))[0]!.n)),
   );
-  expect(answers).toEqual([1, 2, 3]);
+  expect(results).toEqual([1, 2, 3]);
   expect(database.pool.totalCount).toBe(1);
 }
 
@@ -52,10 +52,10 @@ describe('statements issued in one turn of the event loop', () => {
   });
 
   it('each return their own rows', async () => {
-    const answers = await database.transaction((tx) =>
+    const results = await database.transaction((tx) =>
       Promise.all(Array.from({ length: 300 }, (_, n) => number(tx, n))),
     );
-    expect(answers.map(([row]) => row!.n)).toEqual(Array.from({ length: 300 }, (_, n) => n));
+    expect(results.map(([row]) => row!.n)).toEqual(Array.from({ length: 300 }, (_, n) => n));
   });
 
   it('of which one fails: those before it succeed, those after it do not run', async () => {
@@ -138,14 +138,14 @@ describe('statements issued in one turn of the event loop', () => {
   });
 
   it('of which one is empty', async () => {
-    const answers = await database
+    const results = await database
       .transaction((tx) =>
         Promise.all([number(tx, 1), tx.query('', [1]), tx.query('-- nothing'), number(tx, 2)]).catch(
           (error) => error.message,
         ),
       )
       .catch((error) => error.message);
-    expect(answers).toContain('bind message supplies 1 parameters');
+    expect(results).toContain('bind message supplies 1 parameters');
     const fine = await database.transaction((tx) => Promise.all([tx.query('-- nothing'), number(tx, 2)]));
     expect(fine[1]).toEqual([{ n: 2 }]);
     await isInStep();
@@ -191,13 +191,13 @@ it('does not use a connection again that has lost its prepared statements, which
 });
 
 it('waits for statements that are issued after one that the work did not await', async () => {
-  const answers: number[] = [];
+  const results: number[] = [];
   await database.transaction(async (tx) => {
     void (async () => {
-      for (const n of [1, 2, 3]) answers.push((await number(tx, n))[0]!.n);
+      for (const n of [1, 2, 3]) results.push((await number(tx, n))[0]!.n);
     })();
   });
-  expect(answers).toEqual([1, 2, 3]);
+  expect(results).toEqual([1, 2, 3]);
 });
 
 it('fails all pending statements when the connection breaks, and the process survives', async () => {

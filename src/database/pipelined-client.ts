@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import pg, { type QueryResult } from 'pg';
 // @ts-expect-error: without types
 import utils from 'pg/lib/utils.js';
-import { NotReplicated } from './faults.ts';
+import { NotReplicated } from './errors.ts';
 
 const { prepareValue } = utils as { prepareValue: (value: unknown) => unknown };
 
@@ -112,7 +112,7 @@ export class PipelinedClient extends (pg.Client as unknown as new (
     this.finishUnsynced();
   }
 
-  /** For a statement that shares a Sync no ReadyForQuery follows, so node-postgres is told here that it is complete. */
+  /** For a statement that shares a Sync no ReadyForQuery follows, so it is marked as complete here. */
   private finishUnsynced(): void {
     if (this._getActiveQuery() instanceof UnsyncedQuery) this._handleReadyForQuery({ status: 'T' });
   }
@@ -182,7 +182,7 @@ class SyncQuery extends Query {
     return null;
   }
 
-  /** The connection broke. The pending statements are rejected; nobody waits for the Sync itself. */
+  /** The connection broke. The pending statements are rejected; nothing waits for the Sync itself. */
   override handleError(): void {}
 }
 

@@ -11,7 +11,7 @@ export class Reads {
     return this.dataSource.query(sql, parameters as unknown[]);
   }
 
-  /** For a statement that finds its rows by an index and must do so whatever the table's statistics say. */
+  /** For a statement that finds its rows by an index also if the table's statistics are wrong. */
   queryWithIndexPlans<Row>(sql: string, parameters: readonly unknown[]): Promise<Row[]> {
     return this.dataSource.transaction(async (manager) => {
       await manager.query(FORCE_INDEX_PLANS);

@@ -45,6 +45,17 @@ describe('the check of the server at the start', () => {
     await wire.close();
   });
 
+  it('fails, and does not end the process, when the server ends the connection between two statements', async () => {
+    const query = queryServer(server.url, 'test', 5_000, async (client) => {
+      const ended = new Promise((resolve) => client.once('end', resolve));
+      const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+      await server.query('SELECT pg_terminate_backend($1)', [rows[0].pid]);
+      await ended;
+      await client.query('SELECT 1');
+    });
+    await expect(query).rejects.toThrow('Client has encountered a connection error');
+  });
+
   it("passes on the server's message about the login", async () => {
     const wrong = new URL(server.url);
     wrong.pathname = '/nosuchdatabase';

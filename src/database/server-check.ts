@@ -30,6 +30,8 @@ export async function queryServer<Found>(
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs,
   });
+  // If the server ends the connection between two statements, the next one fails. Without a handler the process would end.
+  client.on('error', () => undefined);
   try {
     await client.connect();
   } catch (error) {

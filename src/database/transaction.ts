@@ -1,7 +1,7 @@
 import type { QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
-import { codeOf, markEngineError } from './faults.ts';
+import { codeOf, markEngineError } from './errors.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
 import { preparedName, refuseNaN } from './prepared.ts';
 
@@ -207,7 +207,7 @@ export class Transaction {
     return result;
   }
 
-  /** For an error that only says "transaction is aborted": the error that aborted it, if it is known. */
+  /** For the error "transaction is aborted": the error that aborted it, if it is known. */
   rootCause(error: unknown): unknown {
     return codeOf(error) === ABORTED ? (this.failure?.reason ?? error) : error;
   }

@@ -2,12 +2,15 @@ import { applyDecorators } from '@nestjs/common';
 import { RouteConfig } from '@nestjs/platform-fastify';
 import { ApiBearerAuth, ApiExtension } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import type { Scope } from '../config/api-keys-variable.ts';
+import { SCOPES, type Scope } from '../config/api-keys-variable.ts';
 import type { Binding } from '../config/key-binding.ts';
 import { Problem } from './problems.ts';
 
-/** Who may call a route: callers with a scope, everyone (`public`), or as METRICS_ACCESS says (`metrics`). */
-export type Access = Scope | 'public' | 'metrics';
+/**
+ * Who may call a route: callers with a scope, everyone (`public`), or by METRICS_ACCESS (`metrics`). `console`: everyone, on
+ * replicas with the role `api`; the console and its sign-in.
+ */
+export type Access = Scope | 'public' | 'metrics' | 'console';
 
 /**
  * How a route takes its body: as parsed and checked JSON, as the raw bytes (`raw-batch`: up to BATCH_BODY_LIMIT), or not at
@@ -36,15 +39,19 @@ export interface Caller extends Binding {
 /** Declares who may call a route. Every route needs it: the service does not start with a route that lacks it. */
 export function Allow(access: Access, body: BodyForm = 'parsed'): MethodDecorator {
   const route = RouteConfig({ access, body });
-  if (access === 'public' || access === 'metrics') return applyDecorators(route);
+  if (!isScope(access)) return applyDecorators(route);
   return applyDecorators(route, ApiBearerAuth(), ApiExtension('x-scope', access)) as MethodDecorator;
+}
+
+export function isScope(access: Access): access is Scope {
+  return (SCOPES as readonly string[]).includes(access);
 }
 
 export function permits(caller: Caller, access: Scope): boolean {
   return caller.scopes.includes('admin') || caller.scopes.includes(access);
 }
 
-/** Returns the bearer token of a request, or throws a 401 that says how to send one. */
+/** Returns the bearer token of a request, or throws a 401 that explains how to send one. */
 export function bearerToken(request: FastifyRequest): string {
   const match = /^Bearer +([^\s]+) *$/i.exec(request.headers.authorization ?? '');
   if (match) return match[1]!;

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../test/support/until.ts';
 import { type CloseReason, Connections, MAX_ACTIVE, MAX_WAITING } from './connections.ts';
 
-/** More than the buffers of both sockets hold. */
+/** More than fits into the buffers of both sockets. */
 const LARGE = Buffer.alloc(16 * 1024 * 1024);
 const GET = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n';

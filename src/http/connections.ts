@@ -76,7 +76,7 @@ export class Connections {
     const complete = this.completeRequests(socket);
     if (complete.length === 0) last();
     else
-      void Promise.all(complete.map(({ responded: answered }) => answered)).then(() => {
+      void Promise.all(complete.map(({ responded }) => responded)).then(() => {
         if (!socket.destroyed) last();
       });
   }

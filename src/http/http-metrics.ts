@@ -19,30 +19,27 @@ export class HttpMetrics {
   private readonly problemListeners: (CalledRoute & { callback(problem: ProblemName): void })[] = [];
 
   constructor(private readonly metrics: Metrics) {
-    this.seconds = metrics.histogram({
-      name: 'http_request_seconds',
-      help: 'Time from the first byte of a request to the end of its response, by route and status class.',
-      labelNames: ['method', 'route', 'status'],
-      buckets: [0.005, 0.025, 0.1, 0.5, 1, 5, 30],
-    });
-    this.problems = metrics.counter({
-      name: 'http_problems_total',
-      help: 'Requests that failed with a problem, by its name.',
-      labelNames: ['problem'],
-    });
-    this.connectionsClosed = metrics.counter({
-      name: 'http_connections_closed_total',
-      help: 'Connections closed by the service, by reason: `pipelined` (too many waiting requests), `stalled` (client does not read), `limit` (rejected: CONNECTIONS_LIMIT).',
-      labelNames: ['reason'],
-    });
-    for (const reason of ['pipelined', 'stalled', 'limit'] as const)
-      this.connectionsClosed.inc({ reason }, 0);
+    this.seconds = metrics.histogram(
+      'http_request_seconds',
+      'Time from the first byte of a request to the end of its response, by route and status class.',
+      [0.005, 0.025, 0.1, 0.5, 1, 5, 30],
+      ['method', 'route', 'status'],
+    );
+    this.problems = metrics.counter(
+      'http_problems_total',
+      'Requests that failed with a problem, by its name.',
+      ['problem'],
+    );
+    this.connectionsClosed = metrics.counterOf(
+      'http_connections_closed_total',
+      'Connections closed by the service, by reason: `pipelined` (too many waiting requests), `stalled` (client does not read), `limit` (rejected: CONNECTIONS_LIMIT).',
+      'reason',
+      ['pipelined', 'stalled', 'limit'],
+    );
   }
 
   countConnections(open: () => number): void {
-    this.metrics.gauge({
-      name: 'http_connections',
-      help: 'Open connections.',
+    this.metrics.gauge('http_connections', 'Open connections.', {
       collect() {
         this.set(open());
       },

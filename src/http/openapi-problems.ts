@@ -1,41 +1,45 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { PROBLEM_MEDIA_TYPE, PROBLEMS, problemType } from './problems.ts';
+import { PROBLEM_MEDIA_TYPE, PROBLEMS, type ProblemName, problemType } from './problems.ts';
+import { choice, INTEGER, list, named, object, type Schema, TEXT } from './schema.ts';
 
 type PathItem = OpenAPIObject['paths'][string];
 type Operation = NonNullable<PathItem['get']> & { 'x-scope'?: string };
-type Response = { description: string; content?: Record<string, unknown> };
+type Header = { readonly description: string; readonly required?: boolean; readonly schema: Schema };
+type Response = {
+  description: string;
+  content?: Record<string, unknown>;
+  headers?: Record<string, Header>;
+};
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
-const PROBLEM = {
-  type: 'object',
-  required: ['type', 'title', 'status', 'detail'],
-  properties: {
-    type: {
-      type: 'string',
-      enum: Object.keys(PROBLEMS).map((name) => problemType(name as keyof typeof PROBLEMS)),
+const PROBLEM = named(
+  'Problem',
+  object(
+    {
+      type: choice((Object.keys(PROBLEMS) as ProblemName[]).map(problemType)),
+      title: TEXT,
+      status: INTEGER,
+      detail: TEXT,
     },
-    title: { type: 'string' },
-    status: { type: 'integer' },
-    detail: { type: 'string' },
-    errors: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['pointer', 'detail'],
-        properties: {
+    {
+      errors: list(
+        object({
           pointer: {
-            type: 'string',
+            ...TEXT,
             description: 'JSON pointer (RFC 6901) into the body; empty for the body itself.',
           },
-          detail: { type: 'string' },
-        },
-      },
+          detail: TEXT,
+        }),
+      ),
     },
-  },
-} as const;
+  ),
+);
 
-const CONTENT = { [PROBLEM_MEDIA_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } };
+const CONTENT = { [PROBLEM_MEDIA_TYPE]: { schema: PROBLEM } };
+const RETRY_AFTER = { description: 'With 429 and 503: when to retry, in seconds.', schema: INTEGER };
+const CHALLENGE = { description: '`Bearer`.', required: true, schema: TEXT };
+const ALLOW = { description: 'With 405: the methods of the path.', schema: TEXT };
 
 /**
  * Adds the problems that any operation can return, so that no controller repeats them. Decorators cannot do this: once a
@@ -45,11 +49,7 @@ export function withProblems(document: OpenAPIObject): OpenAPIObject {
   for (const path of Object.values(document.paths)) {
     for (const method of METHODS) if (path[method]) addProblems(path[method] as Operation);
   }
-  const { components } = document;
-  return {
-    ...document,
-    components: { ...components, schemas: { ...components?.schemas, Problem: PROBLEM as never } },
-  };
+  return document;
 }
 
 function addProblems(operation: Operation): void {
@@ -61,6 +61,16 @@ function addProblems(operation: Operation): void {
   }
   responses.default ??= { description: 'Any other problem.' };
   for (const [status, response] of Object.entries(responses)) {
-    if (status === 'default' || Number(status) >= 400) response.content ??= CONTENT;
+    if (status !== 'default' && Number(status) < 400) continue;
+    // Health checks have a body of their own; any of them can be a problem, too.
+    response.content = { ...response.content, ...CONTENT };
+    const headers = headersOf(status);
+    if (headers) response.headers = { ...response.headers, ...headers };
   }
+}
+
+function headersOf(status: string): Record<string, Header> | undefined {
+  if (status === '401') return { 'WWW-Authenticate': CHALLENGE };
+  if (status === '429' || status === '503') return { 'Retry-After': RETRY_AFTER };
+  return status === 'default' ? { 'Retry-After': RETRY_AFTER, Allow: ALLOW } : undefined;
 }

@@ -1,7 +1,10 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiQuery } from '@nestjs/swagger';
+import { ApiQuery, ApiResponse } from '@nestjs/swagger';
+import { isName } from './names.ts';
 import { PAGE_BYTES, type Sized } from './page-bytes.ts';
 import { Problem } from './problems.ts';
+import { queryOf } from './query.ts';
+import { list, nullable, object, type Schema, TEXT } from './schema.ts';
 
 export interface Page<T> {
   readonly items: readonly T[];
@@ -15,13 +18,29 @@ export interface PageRequest<Cursor> {
 }
 
 const MAX_PAGE = 500;
-export const PAGE_LIMIT_FORM = `Maximum number of items, 1 to ${MAX_PAGE}. Default: 50. A page also ends at ${PAGE_BYTES / 1024 / 1024} MiB; \`next\` continues from there.`;
+const DEFAULT_PAGE = 50;
 
-/** Documents the parameters of a paged list in the OpenAPI document. */
-export function ApiPage(): MethodDecorator {
+/** `?limit=`, of a list that is not paged. */
+export const LIMIT = {
+  name: 'limit',
+  required: false,
+  schema: { type: 'integer', minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE },
+  description: 'Maximum number of items.',
+} as const;
+
+const PAGE_LIMIT = {
+  ...LIMIT,
+  description: `Maximum number of items. A page also ends at ${PAGE_BYTES / 1024 / 1024} MiB; \`next\` continues from there.`,
+} as const;
+
+const NEXT = { ...nullable(TEXT), description: 'The cursor of the next page; null on the last page.' };
+
+/** Documents the parameters and the response of a paged list in the OpenAPI document. */
+export function ApiPage(item: Schema): MethodDecorator {
   return applyDecorators(
-    ApiQuery({ name: 'cursor', required: false, description: '`next` of the previous page.' }),
-    ApiQuery({ name: 'limit', required: false, description: PAGE_LIMIT_FORM }),
+    ApiQuery({ name: 'cursor', required: false, type: String, description: '`next` of the previous page.' }),
+    ApiQuery(PAGE_LIMIT),
+    ApiResponse({ status: 200, description: 'A page.', schema: object({ items: list(item), next: NEXT }) }),
   );
 }
 
@@ -54,8 +73,19 @@ export function pageOf<Row, Item>(
   return { items: shown.map(itemOf), next: next === undefined ? null : encode(next) };
 }
 
+/** A page of a list that is sorted by name. `read` returns the rows after a name. */
+export async function pageByName<Row extends { readonly name: string }, Item>(
+  query: unknown,
+  read: (after: string | undefined, limit: number) => Promise<readonly Row[]>,
+  itemOf: (row: Row) => Item | Promise<Item>,
+): Promise<Page<Item>> {
+  const { after, limit } = pageRequest(queryOf(query, ['limit', 'cursor']), isName);
+  const { items, next } = pageOf(await read(after, limit + 1), limit, ({ name }) => name, itemOf);
+  return { items: await Promise.all(items), next };
+}
+
 function limitOf(text: string | undefined): number {
-  if (text === undefined) return 50;
+  if (text === undefined) return DEFAULT_PAGE;
   const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
   if (limit < 1 || limit > MAX_PAGE)
     throw new Problem('invalid', `limit must be a whole number from 1 to ${MAX_PAGE}.`);

@@ -39,7 +39,7 @@ describe('a prepared file', () => {
     ['zstd', undefined],
     ['br;q=many', undefined],
     ['__proto__, constructor;q=1', undefined],
-  ])('is sent as the caller prefers: %j → %s', async (acceptEncoding, encoding) => {
+  ])('is sent in the encoding that the caller prefers: %j → %s', async (acceptEncoding, encoding) => {
     const response = await get(
       '/large',
       acceptEncoding === undefined ? {} : { 'accept-encoding': acceptEncoding },
@@ -51,12 +51,12 @@ describe('a prepared file', () => {
     expect(response.headers['content-length']).toBe(String(response.body.length));
   });
 
-  it('is sent as it is when compression would make it larger', async () => {
+  it('is sent uncompressed when compression would make it larger', async () => {
     const response = await get('/tiny', { 'accept-encoding': 'br, gzip' });
     expect([response.headers['content-encoding'], String(response.body)]).toEqual([undefined, 'a']);
   });
 
-  it('is not sent again to a caller who has this very encoding of it', async () => {
+  it('is not sent again to a caller that has this encoding of it', async () => {
     const [br, gzip] = await Promise.all([
       get('/large', { 'accept-encoding': 'br' }),
       get('/large', { 'accept-encoding': 'gzip' }),
@@ -72,7 +72,7 @@ describe('a prepared file', () => {
     expect((await has(gzip.headers.etag)).status).toBe(200);
   });
 
-  it('is told of, and not sent, at a HEAD', async () => {
+  it('is described, and not sent, for a HEAD', async () => {
     const { date: _then, ...headers } = (await get('/large', { 'accept-encoding': 'br' })).headers;
     const head = await httpBytes(`${url}/large`, { 'accept-encoding': 'br' }, 'HEAD');
     expect([head.status, head.body.length]).toEqual([200, 0]);
@@ -80,7 +80,7 @@ describe('a prepared file', () => {
     expect(headers).toMatchObject({ 'content-type': 'text/plain; charset=utf-8', 'x-more': 'yes' });
   });
 
-  it('is one Buffer for all requests: those that wait to be read cost no copy each', async () => {
+  it('is one Buffer for all requests: responses that wait to be read need no copy each', async () => {
     payloads.length = 0;
     for (const encoding of ['br', 'br', 'gzip', 'gzip', 'identity', 'identity']) {
       await get('/large', { 'accept-encoding': encoding });
@@ -89,7 +89,7 @@ describe('a prepared file', () => {
     expect(new Set(payloads).size).toBe(3);
   });
 
-  it('may be kept without asking again where its URL names its content', async () => {
+  it('is cached without revalidation if its URL identifies its content', async () => {
     expect((await get('/tiny')).headers['cache-control']).toBe('public, max-age=31536000, immutable');
     expect((await get('/large')).headers['cache-control']).toBe('no-cache');
   });

@@ -1,5 +1,5 @@
 import { HttpException } from '@nestjs/common';
-import { codeOf, isConflictOfTransactions, isDatabaseAway } from '../database/faults.ts';
+import { codeOf, isConflictOfTransactions, isDatabaseAway } from '../database/errors.ts';
 import { Problem, type ProblemName, retryAfter } from './problems.ts';
 
 /** Errors that Fastify and Node's HTTP parser raise, and the problem for each. */
@@ -51,7 +51,7 @@ export function problemOf(error: unknown): Problem {
   );
 }
 
-/** Whether an operator has to look into it, so that it is logged; all other problems are the caller's to solve. */
+/** Whether it is logged because an operator has to investigate it; all other problems are the caller's to solve. */
 export function isServerError({ problem }: Problem, error: unknown): boolean {
   return SERVER_ERRORS.includes(problem) || isInvalidValue(error);
 }

@@ -3,11 +3,10 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify';
 import type { Scope } from '../config/api-keys-variable.ts';
 import { isLoopback, type Settings } from '../config/settings.ts';
-import { codeOf } from '../database/faults.ts';
+import { codeOf } from '../database/errors.ts';
 import type { Log } from '../telemetry/logger.ts';
-import { type Access, bearerToken, type Caller, permits, unauthenticated } from './access.ts';
-import { BodiesInFlight } from './bodies-in-flight.ts';
-import { addBodyParsers } from './body.ts';
+import { type Access, type Caller, permits } from './access.ts';
+import { addBodyParsers, BodiesInFlight } from './body.ts';
 import { Connections } from './connections.ts';
 import type { CalledRoute, HttpMetrics } from './http-metrics.ts';
 import { isServerError, problemOf } from './problem-of.ts';
@@ -27,10 +26,13 @@ const IDLE_CLOSE_DELAY_MS = 100;
 /** While stopping: how long a connection that has sent nothing stays open, for a request that is still in transit. */
 const UNUSED_SOCKET_GRACE_MS = 1_000;
 
-/** Finds the caller that a bearer token belongs to. */
+/** A larger body is not read to its end: its connection is closed. */
+const MAX_DISCARDED_BYTES = 64 * 1024 * 1024;
+
+/** Finds the caller that makes a request. */
 export interface Authenticator {
-  /** Undefined if the token is unknown or revoked. */
-  callerOf(token: string): Promise<Caller | undefined>;
+  /** Throws a 401 if there is none. */
+  authenticate(request: FastifyRequest): Promise<{ readonly caller: Caller }>;
   /** Set if no api key is configured: every request from this machine is made by this caller. */
   readonly anonymous: Caller | undefined;
 }
@@ -108,6 +110,8 @@ export class Server {
       );
     }
     this.metrics?.problem(problem.problem, routeOf(request));
+    if (problem.problem === 'too-large' && !this.closingConnections && mayDiscardBody(request))
+      reply.removeHeader('connection');
     void reply
       .code(problem.status)
       .headers({ ...problem.more.headers, [REQUEST_ID_HEADER]: request.id })
@@ -130,7 +134,8 @@ export class Server {
       done();
     });
     fastify.addHook('onResponse', (request, reply, done) => {
-      this.metrics?.response(routeOf(request), reply.statusCode, reply.elapsedTime);
+      if (!isEventStream(reply))
+        this.metrics?.response(routeOf(request), reply.statusCode, reply.elapsedTime);
       // A response to a request from before the stop had no `connection: close`; its client would keep the connection.
       if (this.stopping) setTimeout(() => fastify.server.closeIdleConnections(), IDLE_CLOSE_DELAY_MS);
       done();
@@ -181,7 +186,7 @@ export class Server {
     if (declared !== 'public' && this.authenticator?.anonymous) rejectForeignOrigins(request);
     const access = this.scopeOf(declared);
     if (access === 'public') return;
-    const caller = this.authenticator?.anonymous ?? (await this.callerOf(request));
+    const { caller } = await this.authenticator!.authenticate(request);
     if (!permits(caller, access))
       throw new Problem('forbidden', `This route requires the scope "${access}".`);
     request.caller = caller;
@@ -196,14 +201,9 @@ export class Server {
   }
 
   private scopeOf(access: Access): Scope | 'public' {
+    if (access === 'console') return 'public';
     if (access !== 'metrics') return access;
     return this.settings.metricsAccess === 'keyed' ? 'read' : 'public';
-  }
-
-  private async callerOf(request: FastifyRequest): Promise<Caller> {
-    const caller = await this.authenticator?.callerOf(bearerToken(request));
-    if (caller) return caller;
-    throw unauthenticated('The API key is unknown or revoked.');
   }
 
   /** Turns a 404 into a 405 if the path exists with other methods. */
@@ -230,8 +230,21 @@ function rejectForeignOrigins({ headers: { host = '', origin } }: FastifyRequest
   );
 }
 
+/** Its response lasts as long as the client wants: it says nothing about how long requests take. */
+function isEventStream({ raw }: FastifyReply): boolean {
+  return String(raw.getHeader('content-type')).startsWith('text/event-stream');
+}
+
 function routeOf({ method, routeOptions }: FastifyRequest): CalledRoute {
   return { method, route: routeOptions.url ?? '(none)' };
+}
+
+/**
+ * Fastify closes the connection of a request that is too large while the client is still sending: many clients then report
+ * a broken pipe instead of the response. Without the close, Node reads and discards the rest of the body.
+ */
+function mayDiscardBody({ headers }: FastifyRequest): boolean {
+  return Number(headers['content-length']) <= MAX_DISCARDED_BYTES;
 }
 
 /** The client disconnected while it sent the body: there is no one to respond to, and nothing to log. */

@@ -44,7 +44,7 @@ export function checkText(
 ): string | undefined {
   if (text.length === 0) return faults.add(pointer, 'must not be empty');
   if (text.length > maxLength) return faults.add(pointer, `must not be longer than ${maxLength} characters`);
-  if (CONTROL.test(text)) return faults.add(pointer, 'must not hold control characters');
+  if (CONTROL.test(text)) return faults.add(pointer, 'must not contain control characters');
   return text;
 }
 
@@ -59,7 +59,7 @@ export function checkName(
   faults: Faults,
 ): string | undefined {
   if (OWN.test(text))
-    return faults.add(pointer, 'must not begin with urn:sluice: (what the service says itself)');
+    return faults.add(pointer, 'must not begin with urn:sluice: (reserved for messages of the service)');
   return checkText(text, maxLength, pointer, faults);
 }
 
@@ -87,7 +87,7 @@ export function checkHeader(
   if (value.length > MAX_HEADER_VALUE) {
     return faults.add(pointer, `must not be longer than ${MAX_HEADER_VALUE} characters`);
   }
-  if (CONTROL.test(value)) return faults.add(pointer, 'must not hold control characters');
+  if (CONTROL.test(value)) return faults.add(pointer, 'must not contain control characters');
   return value;
 }
 
@@ -105,7 +105,7 @@ export function checkHeadersSize(
   let bytes = 0;
   for (const [name, value] of Object.entries(headers)) bytes += name.length + Buffer.byteLength(value);
   if (bytes <= MAX_HEADERS_BYTES) return true;
-  faults.add(pointer, `must not hold more than ${MAX_HEADERS_BYTES} bytes of names and values`);
+  faults.add(pointer, `must not have more than ${MAX_HEADERS_BYTES} bytes of names and values`);
   return false;
 }
 

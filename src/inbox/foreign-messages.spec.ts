@@ -21,7 +21,7 @@ const message = fc.record({
   keyless: fc.boolean(),
 }) as unknown as fc.Arbitrary<NewMessage>;
 
-describe('messages that are posted with a bound api key', () => {
+describe('messages that are posted with a bound API key', () => {
   it('are refused exactly where a source or a key begins with none of its prefixes', () => {
     fc.assert(
       fc.property(fc.array(message, { minLength: 1 }), prefixes, prefixes, (messages, sources, keys) => {
@@ -32,10 +32,10 @@ describe('messages that are posted with a bound api key', () => {
           const ofKey = keys && !keys.some((one) => key.indexOf(one) === 0);
           return [...(ofSource ? [`/${index}`] : []), ...(ofKey ? [`/${index}`] : [])];
         });
-        const told = pointersOf(() =>
+        const reported = pointersOf(() =>
           refuseForeign({ messages, batch: true, pointer: '', bytes: 0 }, caller),
         );
-        expect(told).toEqual(foreign);
+        expect(reported).toEqual(foreign);
       }),
     );
   });

@@ -1,13 +1,13 @@
 import type { Caller } from '../http/access.ts';
 import { Problem } from '../http/problems.ts';
 import { type NewMessage, sourceOfCaller } from './new-message.ts';
-import type { Posted } from './read-request.ts';
+import type { PostedMessages } from './read-request.ts';
 
 /**
  * Throws a 403 that lists every message of a source or key that the caller's api key is not bound to. Called before anything
  * else: a refused message uses up neither its sequence number nor its id.
  */
-export function refuseForeign({ messages, batch, pointer }: Posted, caller: Caller): void {
+export function refuseForeign({ messages, batch, pointer }: PostedMessages, caller: Caller): void {
   if (caller.sources === undefined && caller.keys === undefined) return;
   const errors = messages.flatMap((message, index) =>
     foreignParts(message, caller).map((detail) => ({ pointer: batch ? `${pointer}/${index}` : '', detail })),

@@ -3,18 +3,17 @@ import type { EntityManager } from 'typeorm';
 import { Semaphore } from '../clock/semaphore.ts';
 import { Pending } from '../contract/pending.ts';
 import { Database } from '../database/database.ts';
-import { isConflictOfTransactions } from '../database/faults.ts';
+import { isConflictOfTransactions } from '../database/errors.ts';
 import { type Transaction, TransactionTimeout } from '../database/transaction.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 import { laneOf } from '../lanes/lane-of.ts';
-import type { ClaimedMessage } from './claimed-message.ts';
 import { ApplyFailed, DenormalizerRunner } from './denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from './denormalizers/denormalizers.ts';
+import { type ClaimedMessage, inParts, withPayloads } from './inbox-queue.ts';
 import { INBOX_LANES } from './new-message.ts';
 import { ONE_SNAPSHOT, PENDING_MESSAGES } from './pending.sql.ts';
-import { inParts, withPayloads } from './processing/payloads.ts';
 import { ReadModelTx } from './processing/read-model-tx.ts';
-import { triage } from './processing/triage-rules.ts';
+import { triage } from './processing/triage.ts';
 
 /** Max waiting messages that are applied; also no more than fit into memory. The result is then as of the last of those. */
 const MAX_MESSAGES = 1_000;
@@ -36,7 +35,7 @@ class RolledBack<T> extends Error {
 /** Applies a key's waiting messages with the real denormalizers, reads the result, and rolls back. */
 @Injectable()
 export class InboxPending extends Pending {
-  private readonly turns = new Semaphore(MAX_AT_ONCE);
+  private readonly readers = new Semaphore(MAX_AT_ONCE);
 
   constructor(
     private readonly database: Database,
@@ -47,18 +46,22 @@ export class InboxPending extends Pending {
   }
 
   async read<T>(key: string, read: (manager: EntityManager) => Promise<T>): Promise<T> {
-    if (this.turns.waiting >= MAX_WAITING)
-      throw new Problem('overloaded', 'Too many wait for what is pending; ask again.', retryAfter(1));
-    await this.turns.acquire();
+    if (this.readers.waiting >= MAX_WAITING)
+      throw new Problem(
+        'overloaded',
+        'Too many requests wait for pending messages; try again.',
+        retryAfter(1),
+      );
+    await this.readers.acquire();
     try {
       for (let attempt = 1; attempt <= MAX_TRIES; attempt++) {
         const rolledBack = await this.tryToRead(key, read);
         if (rolledBack) return rolledBack.result;
       }
     } finally {
-      this.turns.release();
+      this.readers.release();
     }
-    throw behind('Messages of this key are being applied; ask again.');
+    throw behind('Messages of this key are being applied; try again.');
   }
 
   /** Undefined: the processor is changing the same rows; the next try finds them applied. */

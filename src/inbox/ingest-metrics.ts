@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { HttpMetrics } from '../http/http-metrics.ts';
+import { Activity } from '../telemetry/activity.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import type { Outcome } from './message-acceptor.ts';
 
@@ -13,42 +14,39 @@ export class IngestMetrics {
   constructor(
     private readonly metrics: Metrics,
     http: HttpMetrics,
+    private readonly activity: Activity,
   ) {
-    this.accepted = metrics.counter({ name: 'messages_accepted_total', help: 'Messages stored.' });
-    this.duplicates = metrics.counter({
-      name: 'messages_duplicate_total',
-      help: 'Messages that had been stored before, by how they were recognised: id or sequence.',
-      labelNames: ['reason'],
-    });
-    const refused = metrics.counter({
-      name: 'messages_refused_total',
-      help: 'Posts refused, by the problem that was returned.',
-      labelNames: ['reason'],
-    });
+    this.accepted = metrics.counter('messages_accepted_total', 'Messages stored.');
+    this.duplicates = metrics.counter(
+      'messages_duplicate_total',
+      'Messages that had been stored before, by how they were recognised: id or sequence.',
+      ['reason'],
+    );
+    const refused = metrics.counter(
+      'messages_refused_total',
+      'Posts refused, by the problem that was returned.',
+      ['reason'],
+    );
     http.onProblem({ method: 'POST', route: '/v1/messages' }, (reason) => refused.inc({ reason }));
-    this.flushMessages = metrics.histogram({
-      name: 'ingest_flush_messages',
-      help: 'Messages stored by one commit.',
-      buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
-    });
-    this.flushSeconds = metrics.histogram({
-      name: 'ingest_flush_seconds',
-      help: 'How long one commit took.',
-      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
-    });
+    this.flushMessages = metrics.histogram(
+      'ingest_flush_messages',
+      'Messages stored by one commit.',
+      [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+    );
+    this.flushSeconds = metrics.histogram(
+      'ingest_flush_seconds',
+      'How long one commit took.',
+      [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
+    );
   }
 
   watchQueue(read: () => { messages: number; bytes: number }): void {
-    this.metrics.gauge({
-      name: 'ingest_waiting_messages',
-      help: 'Messages that wait to be stored.',
+    this.metrics.gauge('ingest_waiting_messages', 'Messages that wait to be stored.', {
       collect() {
         this.set(read().messages);
       },
     });
-    this.metrics.gauge({
-      name: 'ingest_waiting_bytes',
-      help: 'Size of the request bodies that wait to be stored.',
+    this.metrics.gauge('ingest_waiting_bytes', 'Size of the request bodies that wait to be stored.', {
       collect() {
         this.set(read().bytes);
       },
@@ -62,8 +60,10 @@ export class IngestMetrics {
 
   count(outcomes: readonly Outcome[]): void {
     for (const outcome of outcomes) {
-      if (outcome.kind === 'accepted') this.accepted.inc();
-      else if (outcome.kind === 'duplicate') this.duplicates.inc({ reason: outcome.knownBy });
+      if (outcome.kind === 'accepted') {
+        this.accepted.inc();
+        this.activity.accepted();
+      } else if (outcome.kind === 'duplicate') this.duplicates.inc({ reason: outcome.knownBy });
     }
   }
 }

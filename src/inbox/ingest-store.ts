@@ -11,6 +11,7 @@ import {
   LOCK_PRODUCERS,
   SAVE_PRODUCERS,
 } from './ingest.sql.ts';
+import type { Status } from './messages-store.ts';
 import { type NewMessage, sourceOfCaller } from './new-message.ts';
 import { fromMultirange, type ProducerState, toMultirange } from './producer-sequence.ts';
 
@@ -22,16 +23,16 @@ export interface ProducerName {
   readonly id: string;
 }
 
-export interface Stored {
-  readonly status: string;
+export interface StoredStatus {
+  readonly status: Status;
 }
 
-export interface Inserted extends Stored {
+export interface InsertedMessage extends StoredStatus {
   readonly id: string;
   readonly source: string;
 }
 
-export interface Compared extends Stored {
+export interface Comparison extends StoredStatus {
   readonly same: boolean;
 }
 
@@ -45,31 +46,31 @@ export class IngestStore {
   }
 
   /** Returns the messages that were new, in no particular order. */
-  insert(messages: readonly NewMessage[], on: Statements = this.database): Promise<Inserted[]> {
-    return on.query<Inserted>(INSERT_MESSAGES, [recordset(messages)]);
+  insert(messages: readonly NewMessage[], on: Statements = this.database): Promise<InsertedMessage[]> {
+    return on.query<InsertedMessage>(INSERT_MESSAGES, [recordset(messages)]);
   }
 
   /** Stores a message together with the statements of a piggyback lease. */
   async insertWithPiggyback(
     message: NewMessage,
     piggyback: readonly Statement[],
-  ): Promise<{ inserted: Inserted[]; results: unknown[][] }> {
+  ): Promise<{ inserted: InsertedMessage[]; results: unknown[][] }> {
     const insert = [INSERT_MESSAGES, [recordset([message])]] as const;
     const [inserted, , ...results] = await this.database.inOneRoundTrip([
       insert,
       [FORCE_INDEX_PLANS],
       ...piggyback,
     ]);
-    return { inserted: inserted as Inserted[], results };
+    return { inserted: inserted as InsertedMessage[], results };
   }
 
   /** By index, the stored message of the same identity. It is as durable as an accepted one, once the transaction is committed. */
-  async compare(messages: readonly NewMessage[], tx?: Transaction): Promise<Map<number, Compared>> {
+  async compare(messages: readonly NewMessage[], tx?: Transaction): Promise<Map<number, Comparison>> {
     const compare = [COMPARE_MESSAGES, [recordset(messages)]] as const;
     const [rows] = tx
       ? await Promise.all([tx.query<unknown>(...compare), tx.query(AWAIT_STANDBYS)])
       : await this.database.inOneRoundTrip([compare, [AWAIT_STANDBYS]]);
-    return new Map((rows as (Compared & { index: number })[]).map((row) => [row.index, row]));
+    return new Map((rows as (Comparison & { index: number })[]).map((row) => [row.index, row]));
   }
 
   /**
@@ -105,13 +106,13 @@ export class IngestStore {
   async findSequences(
     messages: readonly NewMessage[],
     tx: Transaction,
-  ): Promise<Map<number, Stored & { id: string }>> {
+  ): Promise<Map<number, StoredStatus & { id: string }>> {
     const wanted = messages.map((message) => ({
       source: message.source,
       producer: producerIn(message),
       sequence: message.producer!.sequence,
     }));
-    const rows = await tx.query<Stored & { id: string; index: number }>(FIND_SEQUENCES, [
+    const rows = await tx.query<StoredStatus & { id: string; index: number }>(FIND_SEQUENCES, [
       JSON.stringify(wanted),
     ]);
     return new Map(rows.map((row) => [row.index, row]));

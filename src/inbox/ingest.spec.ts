@@ -3,13 +3,14 @@ import { loadSettings } from '../config/settings.ts';
 import { HttpMetrics } from '../http/http-metrics.ts';
 import type { Problem } from '../http/problems.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
+import { Activity } from '../telemetry/activity.ts';
 import { createLog } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { Ingest } from './ingest.ts';
 import { IngestMetrics } from './ingest-metrics.ts';
 import type { MessageAcceptor, Outcome } from './message-acceptor.ts';
-import type { NewMessage } from './new-message.ts';
-import type { Posted } from './read-request.ts';
+import { type NewMessage, newMessage } from './new-message.ts';
+import type { PostedMessages } from './read-request.ts';
 
 /** Replaces the database: every commit waits until the test ends it. */
 class Commits {
@@ -37,36 +38,25 @@ function start(environment: Record<string, string> = {}) {
   const lines: string[] = [];
   const log = createLog({ logLevel: 'warn', logFormat: 'json' }, { write: (line) => void lines.push(line) });
   const registry = new Metrics();
-  const metrics = new IngestMetrics(registry, new HttpMetrics(registry));
+  const metrics = new IngestMetrics(registry, new HttpMetrics(registry), new Activity());
   const settings = loadSettings(environment);
   const ingest = new Ingest(settings, log, commits as unknown as MessageAcceptor, metrics, wakeups);
   return { commits, wakeups, lines, ingest };
 }
 
 function message(id: string): NewMessage {
-  const rest = { headers: undefined, occurredAt: undefined, dueAt: undefined, expiresAt: undefined };
-  return {
-    id,
-    source: 's',
-    type: 't',
-    key: id,
-    keyless: true,
-    lane: 7,
-    payload: '1',
-    producer: undefined,
-    ...rest,
-  };
+  return { ...newMessage({ id, source: 's', type: 't', payload: '1' }), lane: 7 };
 }
 
-function single(id: string, bytes = 10): Posted {
+function single(id: string, bytes = 10): PostedMessages {
   return { messages: [message(id)], batch: false, pointer: '', bytes };
 }
 
-function batch(...ids: string[]): Posted {
+function batch(...ids: string[]): PostedMessages {
   return { messages: ids.map(message), batch: true, pointer: '/messages', bytes: 10 };
 }
 
-/** One turn of the event loop: whatever needs a timer has not happened yet. */
+/** One turn of the event loop: anything that needs a timer has not happened yet. */
 const turn = () => new Promise(setImmediate);
 
 describe('the queue of posts', () => {
@@ -156,7 +146,7 @@ describe('the queue of posts', () => {
     ['cut', new Error('Connection terminated unexpectedly')],
     ['stuck behind a lock', Object.assign(new Error('x'), { code: '55P03' })],
     ['too slow', Object.assign(new Error('x'), { code: '57014' })],
-  ])('tells all of them at once when the database is %s, and tries nothing again', async (_, fault) => {
+  ])('rejects all of them at once when the database is %s, and retries nothing', async (_, fault) => {
     const { commits, ingest } = start();
     const posts = ['a', 'b'].map((id) => ingest.post(single(id)));
     await turn();

@@ -1,6 +1,7 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
+import { BatchQueue } from '../clock/batch-queue.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
-import { codeOf, isDatabaseAway } from '../database/faults.ts';
+import { codeOf, isDatabaseAway } from '../database/errors.ts';
 import { problemOf } from '../http/problem-of.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
@@ -8,14 +9,14 @@ import { LOG, type Log } from '../telemetry/logger.ts';
 import { IngestMetrics } from './ingest-metrics.ts';
 import { MessageAcceptor, type Outcome } from './message-acceptor.ts';
 import type { NewMessage } from './new-message.ts';
-import type { Posted } from './read-request.ts';
+import type { PostedMessages } from './read-request.ts';
 
 const DEADLOCK = '40P01';
 const MAX_ATTEMPTS = 5;
 
 /** A post waiting for its commit. */
 interface Waiting {
-  readonly posted: Posted;
+  readonly posted: PostedMessages;
   readonly sinceMs: number;
   readonly settle: (outcomes: readonly Outcome[]) => void;
   readonly fail: (error: unknown) => void;
@@ -23,15 +24,14 @@ interface Waiting {
 
 /**
  * The queue of posts for the one writer of this replica. Posts that arrive while a commit is in flight are stored by the next
- * commit: there is no timer, so a single message never waits, and under load the commits grow. One writer at a time keeps
- * the messages of a key in the order they arrived.
+ * commit. One writer at a time keeps the messages of a key in the order they arrived.
  */
 @Injectable()
 export class Ingest implements BeforeApplicationShutdown {
-  private readonly queue: Waiting[] = [];
+  private readonly queue = new BatchQueue<Waiting>(() => this.write(this.nextFlush()));
   private waitingMessages = 0;
   private waitingBytes = 0;
-  private writing: Promise<void> | undefined;
+  private readonly expiry: NodeJS.Timeout;
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
@@ -41,57 +41,46 @@ export class Ingest implements BeforeApplicationShutdown {
     private readonly wakeups: Wakeups,
   ) {
     metrics.watchQueue(() => ({ messages: this.waitingMessages, bytes: this.waitingBytes }));
+    this.expiry = setInterval(() => this.rejectExpired(), settings.ingestWait / 4).unref();
   }
 
   /** Resolves after the commit. */
-  post(posted: Posted): Promise<readonly Outcome[]> {
+  post(posted: PostedMessages): Promise<readonly Outcome[]> {
     this.refuseWhenFull(posted);
     this.waitingMessages += posted.messages.length;
     this.waitingBytes += posted.bytes;
-    const outcomes = new Promise<readonly Outcome[]>((settle, fail) => {
-      this.queue.push({ posted, sinceMs: performance.now(), settle, fail });
+    return new Promise((settle, fail) => {
+      this.queue.add({ posted, sinceMs: performance.now(), settle, fail });
     });
-    this.writing ??= this.writeAll();
-    return outcomes;
   }
 
   /** Every queued post gets its response before the replica stops. */
   async beforeApplicationShutdown(): Promise<void> {
-    await this.writing;
+    await this.queue.drained();
+    clearInterval(this.expiry);
   }
 
-  private refuseWhenFull({ messages, bytes }: Posted): void {
+  private refuseWhenFull({ messages, bytes }: PostedMessages): void {
     const { ingestWaitingMessages, ingestWaitingBytes } = this.settings;
     const full =
       this.waitingMessages + messages.length > ingestWaitingMessages ||
       this.waitingBytes + bytes > ingestWaitingBytes;
-    if (!full || this.queue.length === 0) return;
+    if (!full || this.queue.items.length === 0) return;
     throw new Problem('overloaded', 'Too many messages are waiting to be stored; try again.', retryAfter(1));
-  }
-
-  private async writeAll(): Promise<void> {
-    // Posts that arrive in the same turn of the event loop are stored together.
-    await new Promise(setImmediate);
-    const watch = setInterval(() => this.rejectExpired(), this.settings.ingestWait / 4).unref();
-    while (this.queue.length > 0) {
-      const flush = this.nextFlush();
-      await this.write(flush);
-    }
-    clearInterval(watch);
-    this.writing = undefined;
   }
 
   /** A commit may take as long as the database allows; a post that is still queued behind it can be sent to another replica. */
   private rejectExpired(): void {
+    const { items } = this.queue;
     const latest = performance.now() - this.settings.ingestWait;
-    const firstInTime = this.queue.findIndex(({ sinceMs }) => sinceMs > latest);
+    const firstInTime = items.findIndex(({ sinceMs }) => sinceMs > latest);
     const busy = new Problem('overloaded', 'Storing takes too long; try again.', retryAfter(1));
-    this.rejectFirst(firstInTime < 0 ? this.queue.length : firstInTime, busy);
+    this.rejectFirst(firstInTime < 0 ? items.length : firstInTime, busy);
   }
 
   /** Rejects the first posts of the queue. */
   private rejectFirst(count: number, error: unknown): void {
-    const rejected = this.queue.splice(0, count);
+    const rejected = this.queue.items.splice(0, count);
     this.removeFromTotals(rejected);
     for (const waiting of rejected) waiting.fail(error);
   }
@@ -105,19 +94,16 @@ export class Ingest implements BeforeApplicationShutdown {
 
   /** A run of single messages up to the limit, or one batch. */
   private nextFlush(): Waiting[] {
-    if (this.queue[0]!.posted.batch) return this.queue.splice(0, 1);
+    const { items } = this.queue;
+    if (items[0]!.posted.batch) return items.splice(0, 1);
     let count = 0;
     let bytes = 0;
-    while (
-      count < this.queue.length &&
-      count < this.settings.ingestFlushMessages &&
-      !this.queue[count]!.posted.batch
-    ) {
-      bytes += this.queue[count]!.posted.bytes;
+    while (count < items.length && count < this.settings.ingestFlushMessages && !items[count]!.posted.batch) {
+      bytes += items[count]!.posted.bytes;
       if (count > 0 && bytes > this.settings.ingestFlushBytes) break;
       count += 1;
     }
-    return this.queue.splice(0, count);
+    return items.splice(0, count);
   }
 
   private async write(flush: readonly Waiting[]): Promise<void> {
@@ -144,7 +130,7 @@ export class Ingest implements BeforeApplicationShutdown {
    * error is caused by one of the messages: each post is stored alone.
    */
   private async writeSeparately(flush: readonly Waiting[], error: unknown): Promise<void> {
-    if (isDatabaseAway(error)) this.rejectFirst(this.queue.length, error);
+    if (isDatabaseAway(error)) this.rejectFirst(this.queue.items.length, error);
     const alone = flush.length > 1 && problemOf(error).status !== 503;
     const event = alone ? 'ingest.flush-split' : 'ingest.flush-failed';
     this.log.warn({ event, posts: flush.length, error }, alone ? 'storing one by one' : 'nothing was stored');

@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { startApp, type TestApp } from '../../test/support/app.ts';
-import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { sharedReplica } from '../../test/support/shared-replica.ts';
 import { IngestStore } from './ingest-store.ts';
 import { MessageAcceptor } from './message-acceptor.ts';
-import type { NewMessage } from './new-message.ts';
+import { type NewMessage, newMessage } from './new-message.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
+const { database, replica } = sharedReplica({ ROLES: 'api' });
 let accept: MessageAcceptor;
 let transactions: number;
 
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api' });
+beforeAll(() => {
   const store = replica.app.nest.get(IngestStore);
   const transaction = store.transaction.bind(store);
   store.transaction = (work) => {
@@ -21,29 +17,13 @@ beforeAll(async () => {
   };
   accept = replica.app.nest.get(MessageAcceptor);
 });
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
 beforeEach(() => {
   transactions = 0;
 });
 
 function message(id: string, payload: string, sequence?: number, producer = 'p'): NewMessage {
-  return {
-    id,
-    source: 's',
-    type: 't',
-    key: id,
-    keyless: true,
-    lane: 0,
-    payload,
-    headers: undefined,
-    occurredAt: undefined,
-    dueAt: undefined,
-    expiresAt: undefined,
-    producer: sequence === undefined ? undefined : { caller: 'a', id: producer, sequence },
-  };
+  const numbered = sequence === undefined ? undefined : { caller: 'a', id: producer, sequence };
+  return newMessage({ id, source: 's', type: 't', payload, producer: numbered });
 }
 
 const kindsOf = (outcomes: readonly { kind: string }[]) => outcomes.map(({ kind }) => kind);
@@ -53,7 +33,7 @@ const ids = async (prefix: string) =>
   );
 
 describe('single messages in one commit', () => {
-  it('cost one transaction more, not one each, when one with a number is refused', async () => {
+  it('need one more transaction, not one each, when one with a number is refused', async () => {
     await accept.acceptSingles([message('taken', '1')]);
     const others = Array.from({ length: 499 }, (_, n) =>
       message(`n-${n}`, '1', n % 2 ? n : undefined, `p-${n}`),
@@ -68,12 +48,12 @@ describe('single messages in one commit', () => {
     expect(await ids('n-')).toEqual(others.map(({ id }) => id));
   });
 
-  it('cost none more when the refused one has no number', async () => {
+  it('need no more when the refused one has no number', async () => {
     const outcomes = await accept.acceptSingles([message('taken', '3'), message('b-1', '1', 1, 'b')]);
     expect([kindsOf(outcomes), transactions]).toEqual([['conflict', 'accepted'], 1]);
   });
 
-  it('leave the number of a refused one free, and tell the gap to the next', async () => {
+  it('leave the number of a refused one free, and report the gap with the next', async () => {
     const outcomes = await accept.acceptSingles([
       message('c-1', '1', 1, 'c'),
       message('taken', '2', 2, 'c'),
@@ -84,7 +64,7 @@ describe('single messages in one commit', () => {
     expect(late).toMatchObject({ kind: 'accepted', gapFilled: true });
   });
 
-  it('tell a gap before one whose id was known already', async () => {
+  it('report a gap before one whose id was known already', async () => {
     await accept.acceptSingles([message('d-1', '1', 1, 'd'), message('d-4', '1')]);
     const gap = { from: 2, to: 3 };
     expect(await accept.acceptSingles([message('d-4', '1', 4, 'd')])).toMatchObject([
@@ -94,11 +74,11 @@ describe('single messages in one commit', () => {
   });
 });
 
-describe('a producer that retention removes in that moment', () => {
+describe('a producer that retention removes at the same time', () => {
   it('is added again, and its message is stored', async () => {
     await accept.acceptSingles([message('r-1', '1', 1, 'removed')]);
     await database.query(`UPDATE producer SET seen_at = '2020-01-01' WHERE id = 'removed'`);
-    // Between the statement that finds it there and the one that locks it.
+    // Between the statement that finds it and the one that locks it.
     await database.query(`
       CREATE FUNCTION remove_idle() RETURNS trigger LANGUAGE plpgsql AS $$
       BEGIN DELETE FROM producer WHERE seen_at < '2021-01-01'; RETURN NULL; END $$;

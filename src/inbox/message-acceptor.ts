@@ -1,8 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.ts';
-import type { PiggybackLease } from '../lanes/lease-request.ts';
+import type { PiggybackLease } from '../lanes/lane-queue-types.ts';
 import { Piggyback } from '../lanes/piggyback.ts';
-import { type Compared, IngestStore, type Inserted, identity, type ProducerName } from './ingest-store.ts';
+import {
+  type Comparison,
+  IngestStore,
+  type InsertedMessage,
+  identity,
+  type ProducerName,
+} from './ingest-store.ts';
+import type { Status } from './messages-store.ts';
 import { type NewMessage, sourceOfCaller } from './new-message.ts';
 import { judge, type Range, type Verdict } from './producer-sequence.ts';
 
@@ -15,7 +22,7 @@ export type Outcome =
   | {
       readonly kind: 'accepted';
       readonly id: string;
-      readonly status: string;
+      readonly status: Status;
       readonly gap?: Range;
       readonly gapFilled?: true;
       /** It was claimed in the transaction that stored it: no worker need be woken. */
@@ -24,7 +31,7 @@ export type Outcome =
   | {
       readonly kind: 'duplicate';
       readonly id: string;
-      readonly status: string;
+      readonly status: Status;
       readonly knownBy: 'id' | 'sequence';
       readonly gap?: Range;
       readonly gapFilled?: true;
@@ -113,7 +120,7 @@ export class MessageAcceptor {
 
   private async outcomesOf(
     messages: readonly NewMessage[],
-    rows: readonly Inserted[],
+    rows: readonly InsertedMessage[],
     tx?: Transaction,
   ): Promise<readonly Outcome[]> {
     if (rows.length === messages.length && rows.every(({ status }) => status === 'pending')) {
@@ -127,7 +134,7 @@ export class MessageAcceptor {
   /** Of messages with the same identity in one flush, the first one is stored and the others are duplicates. */
   private async withDuplicates(
     messages: readonly NewMessage[],
-    inserted: ReadonlyMap<string, string>,
+    inserted: ReadonlyMap<string, Status>,
     tx: Transaction | undefined,
   ): Promise<readonly Outcome[]> {
     const compared = await this.store.compare(messages, tx);
@@ -209,11 +216,11 @@ function withGap(outcome: Outcome, verdict: Verdict | undefined): Outcome {
   return verdict?.kind === 'filler' ? { ...outcome, gapFilled: true } : outcome;
 }
 
-function accepted(message: NewMessage, inserted: ReadonlyMap<string, string>): Outcome {
+function accepted(message: NewMessage, inserted: ReadonlyMap<string, Status>): Outcome {
   return { kind: 'accepted', id: message.id, status: inserted.get(identity(message))! };
 }
 
-function duplicate(message: NewMessage, stored: Compared | undefined): Outcome {
+function duplicate(message: NewMessage, stored: Comparison | undefined): Outcome {
   if (stored && !stored.same) return { kind: 'conflict', id: message.id };
   return { kind: 'duplicate', id: message.id, status: stored?.status ?? 'finished', knownBy: 'id' };
 }

@@ -1,7 +1,8 @@
-import type { MessageRow } from './messages-store.ts';
+import type { MessageDetails, MessageView } from './messages.openapi.ts';
+import type { FoundMessage, MessageRow } from './messages-store.ts';
 
 /** A message as the API shows it. */
-export function messageView(row: MessageRow) {
+export function messageView(row: MessageRow): MessageView {
   return {
     id: row.id,
     source: row.source,
@@ -18,12 +19,13 @@ export function messageView(row: MessageRow) {
     settledAt: row.settled_at,
     ...(row.superseded_by ? { supersededBy: row.superseded_by } : {}),
     ...(row.ruling ? { ruling: row.ruling } : {}),
-    ...(row.producer ? { producer: { id: row.producer, sequence: row.sequence } } : {}),
+    ...(row.producer ? { producer: { id: row.producer, sequence: row.sequence! } } : {}),
   };
 }
 
-/** The payload is returned as exactly the text that was posted. */
-export function messageJson(row: MessageRow & { payload: string }, deliveries: readonly unknown[]): string {
-  const rest = JSON.stringify({ ...messageView(row), deliveries });
+/** The payload is returned as exactly the text that was posted, unless the row was read without it. */
+export function messageJson(row: FoundMessage, more: Omit<MessageDetails, 'payloadBytes'>): string {
+  const rest = JSON.stringify({ ...messageView(row), payloadBytes: row.payload_bytes, ...more });
+  if (row.payload === null) return rest;
   return `${rest.slice(0, -1)},"payload":${row.payload}}`;
 }

@@ -1,37 +1,29 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { startApp, type TestApp } from '../../test/support/app.ts';
-import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { sharedReplica } from '../../test/support/shared-replica.ts';
 import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import { Reads } from '../database/reads.ts';
 import { laneOf } from '../lanes/lane-of.ts';
 import { MAX_ROWS_READ } from './messages.sql.ts';
-import { type MessageFilter, MessagesStore, type Status } from './messages-store.ts';
+import { type MessageFilter, MessagesStore, NO_FILTER, type Status } from './messages-store.ts';
 import { INBOX_LANES } from './new-message.ts';
 
-/** Finished ones that every filter but its own must not read. */
+/** Finished messages, which no other filter may read. */
 const FINISHED = 60_000;
-/** Of each status that is not theirs, among them. */
+/** Messages of each other status, among them. */
 const FEW = 40;
 const LANE = laneOf('k', INBOX_LANES);
 
-let database: TestDatabase;
-let replica: TestApp;
+const { database, replica } = sharedReplica({ ROLES: 'api' });
 let store: MessagesStore;
 
 beforeAll(async () => {
-  database = await createDatabase();
   await database.query('ALTER TABLE inbox SET (autovacuum_enabled = off)');
-  replica = await startApp(database, { ROLES: 'api' });
   store = replica.app.nest.get(MessagesStore);
   await fill();
 }, 120_000);
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
 
-/** Received a second apart, the last one now; what is not finished stands at the beginning. */
+/** Received a second apart, the last one now; those that are not finished come first. */
 async function fill(): Promise<void> {
   const insert = (columns: string, select: string) =>
     database.query(
@@ -65,13 +57,7 @@ async function fill(): Promise<void> {
   );
 }
 
-const filterOf = (given: Partial<MessageFilter>): MessageFilter => ({
-  status: undefined,
-  type: undefined,
-  key: undefined,
-  since: undefined,
-  ...given,
-});
+const filterOf = (given: Partial<MessageFilter>): MessageFilter => ({ ...NO_FILTER, ...given });
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000).toISOString();
 
 const STATUSES: Status[] = ['pending', 'processing', 'held', 'scheduled', 'dead', 'expired', 'superseded'];
@@ -81,7 +67,7 @@ describe.each(['never analysed', 'analysed'])('on a large table that was %s', (s
     if (state === 'analysed') await database.query('VACUUM ANALYZE inbox');
   });
 
-  it.each(STATUSES)('a page of what is %s reads no message that is finished', async (status) => {
+  it.each(STATUSES)('a page of status %s reads no finished message', async (status) => {
     for (const more of [{}, { type: 'rare' }, { key: 'k' }, { since: ago(90_000) }]) {
       const read = await rowsRead(filterOf({ status, ...more }));
       expect([more, read]).toEqual([more, expect.any(Number)]);
@@ -95,7 +81,7 @@ describe.each(['never analysed', 'analysed'])('on a large table that was %s', (s
     { status: 'finished', type: 'unknown' },
     { since: ago(3_600) },
     { since: ago(-60), type: 't' },
-  ])('a page of %j reads so many rows and no more', async (filter) => {
+  ])('a page of %j reads no more rows than it needs', async (filter) => {
     expect(await rowsRead(filterOf(filter))).toBeLessThanOrEqual(2 * MAX_ROWS_READ + 100);
   });
 
@@ -104,14 +90,14 @@ describe.each(['never analysed', 'analysed'])('on a large table that was %s', (s
     { key: 'k5' },
     { key: 'k5', type: 't' },
     { key: 'k5', since: ago(60) },
-  ])('a page of %j reads no row that is not of it', async (filter) => {
+  ])('a page of %j reads only its own rows', async (filter) => {
     expect(await rowsRead(filterOf(filter))).toBeLessThanOrEqual(2 * 61 + 51);
   });
 });
 
 describe('the pages of a list', () => {
   beforeAll(async () => {
-    // More than one look sees, in lanes and behind holds, most of it in one.
+    // More than one scan reads, in lanes and behind holds, most of it in one lane.
     const keys = Array.from({ length: 13 }, (_, n) => `m${n}`);
     await database.query(
       `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits)
@@ -121,7 +107,7 @@ describe('the pages of a list', () => {
        FROM generate_series(1, 3000) AS n ORDER BY n`,
       [keys, keys.map((key) => laneOf(key, INBOX_LANES))],
     );
-    // Received long ago, and due only now: what stands below it is younger.
+    // Received long ago, and due only now: rows after it are younger.
     await database.query(
       `INSERT INTO inbox (id, source, type, key, lane, payload, received_at, due_at)
        VALUES ('was-scheduled', 's', 't', 'k', ${LANE}, '1', now() - interval '1 day', now())`,
@@ -139,7 +125,7 @@ describe('the pages of a list', () => {
     { type: 'unknown' },
     { since: ago(1_000), type: 't' },
     { since: ago(30_000), type: 'rare' },
-  ])('of %j hold each of its messages once, newest first', async (given) => {
+  ])('of %j contain each of its messages once, newest first', async (given) => {
     const filter = filterOf(given);
     const limit = 100;
     const pages: number[][] = [];
@@ -158,7 +144,7 @@ describe('the pages of a list', () => {
     expect(pages.flat()).toEqual(positions);
   });
 
-  it('end soon after a time, not at the end of the table', async () => {
+  it('end soon after a time limit, not at the end of the table', async () => {
     const { rows, edge } = await store.list(filterOf({ since: ago(-3_600) }), undefined, 51);
     expect([rows, edge]).toEqual([[], undefined]);
   });
@@ -172,7 +158,7 @@ interface Plan {
   readonly Plans?: readonly Plan[];
 }
 
-/** Rows of the inbox that the statement of a page reads, wanted or not. */
+/** Rows of the inbox that the statement of a page reads, including filtered ones. */
 async function rowsRead(filter: MessageFilter): Promise<number> {
   const reads = replica.app.nest.get(Reads);
   const { queryWithIndexPlans: straight } = reads;

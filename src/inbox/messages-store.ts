@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { Reads } from '../database/reads.ts';
+import type { Sized } from '../http/page-bytes.ts';
 import { laneOf } from '../lanes/lane-of.ts';
+import type { Ruling } from '../outbox/fan-out/deliveries.openapi.ts';
 import {
   FIND_MESSAGES,
   findByPosition,
@@ -39,14 +41,6 @@ const ALL_LANES = Array.from({ length: INBOX_LANES }, (_, lane) => lane);
 /** Greater than every position. */
 const NO_POSITION = '9223372036854775807';
 
-/** What an operator decided about a dead letter. */
-export interface Ruling {
-  readonly kind: 'revive' | 'discard';
-  readonly by: string;
-  readonly at: string;
-  readonly reason: string | null;
-}
-
 export interface MessageRow {
   readonly position: number;
   readonly id: string;
@@ -68,19 +62,58 @@ export interface MessageRow {
   readonly sequence: number | null;
 }
 
+export interface FoundMessage extends MessageRow {
+  /** JSON text; null if it was not asked for. */
+  readonly payload: string | null;
+  readonly payload_bytes: number;
+}
+
 export interface MessageFilter {
   readonly status: Status | undefined;
   readonly type: string | undefined;
   readonly key: string | undefined;
+  readonly source: string | undefined;
   readonly since: string | undefined;
+  readonly until: string | undefined;
+  /** The fingerprint of an error, or its beginning. */
+  readonly error: string | undefined;
 }
+
+export const NO_FILTER: MessageFilter = {
+  status: undefined,
+  type: undefined,
+  key: undefined,
+  source: undefined,
+  since: undefined,
+  until: undefined,
+  error: undefined,
+};
 
 @Injectable()
 export class MessagesStore {
   constructor(private readonly reads: Reads) {}
 
-  find(id: string, source: string | undefined): Promise<(MessageRow & { payload: string })[]> {
-    return this.reads.query(FIND_MESSAGES, [id, source ?? null]);
+  find(id: string, source: string | undefined, withPayload = true): Promise<FoundMessage[]> {
+    return this.reads.query(FIND_MESSAGES, [id, source ?? null, withPayload]);
+  }
+
+  /** The same for messages of any of several statuses, each found in its own way. */
+  async listSeveral(
+    statuses: readonly Status[],
+    filter: MessageFilter,
+    beforePosition: number | undefined,
+    limit: number,
+  ): Promise<{ rows: MessageRow[]; edge: number | undefined }> {
+    const lists = await Promise.all(
+      statuses.map((status) => this.list({ ...filter, status }, beforePosition, limit)),
+    );
+    // Below it, messages of some status may be missing.
+    const completeDownTo = Math.max(0, ...lists.map((list) => completeDownToOf(list, limit)));
+    const rows = lists
+      .flatMap((list) => list.rows)
+      .filter(({ position }) => position >= completeDownTo)
+      .sort((a, b) => b.position - a.position);
+    return { rows: rows.slice(0, limit), edge: completeDownTo || undefined };
   }
 
   /** `edge`: where the next page continues if the rows that a page may read had fewer matches than requested. */
@@ -96,7 +129,10 @@ export class MessagesStore {
     if (filter.status) conditions.push(`inbox.status = ${value(filter.status)}`);
     if (filter.type !== undefined) conditions.push(`inbox.type = ${value(filter.type)}`);
     if (filter.key !== undefined) conditions.push(`inbox.key = ${value(filter.key)}`);
+    if (filter.source !== undefined) conditions.push(`inbox.source = ${value(filter.source)}`);
     if (filter.since) conditions.push(`inbox.received_at >= ${value(filter.since)}`);
+    if (filter.until) conditions.push(`inbox.received_at < ${value(filter.until)}`);
+    if (filter.error !== undefined) conditions.push(isError(value(filter.error)));
     const found = await this.reads.queryWithIndexPlans<MessageRow & { edge: number | null }>(
       listMessages(search, conditions),
       values,
@@ -105,9 +141,22 @@ export class MessagesStore {
   }
 }
 
+function completeDownToOf(
+  { rows, edge }: { readonly rows: readonly MessageRow[]; readonly edge: number | undefined },
+  limit: number,
+): number {
+  const last = rows.at(-1);
+  const isCut = last !== undefined && (rows.length >= limit || (last as Partial<Sized>).fits === false);
+  return Math.max(edge ?? 0, isCut ? last.position : 0);
+}
+
+function isError(parameter: string): string {
+  return `(inbox.fingerprint = ${parameter}::text OR starts_with(inbox.error, ${parameter}))`;
+}
+
 /** The cheapest way to find the rows of a status. Waiting rows may be few among all stored rows, or all of them. */
 function searchFor(
-  { status, type, key, since }: MessageFilter,
+  { status, type, key, source, since, until, error }: MessageFilter,
   below: string,
   limit: number,
   value: (one: unknown) => string,
@@ -128,7 +177,8 @@ function searchFor(
     default: {
       const which = (status && INDEXED[status]) ?? 'true';
       const ofKey = which === 'true' && key !== undefined ? value(key) : undefined;
-      const all = !status && type === undefined && !since;
+      const others = [type, source, until, error];
+      const all = !status && !since && others.every((one) => one === undefined);
       const max = value(all ? limit : MAX_ROWS_READ);
       return findByPosition(which, { below, max, key: ofKey, since: since && value(since) });
     }

@@ -8,9 +8,11 @@ const SHOWN = `inbox.position, inbox.id, inbox.source, inbox.type, inbox.key, in
   (SELECT json_build_object('kind', kind, 'by', created_by, 'at', ${utc('created_at')}, 'reason', reason)
    FROM ruling WHERE ruling.id = inbox.ruling) AS ruling`;
 
-/** messages.find — by id; several sources may have used the same one. */
+/** messages.find — by id; several sources may have used the same one. $1 id, $2 source or null, $3 whether with the payload */
 export const FIND_MESSAGES = `
-  SELECT ${SHOWN}, inbox.payload::text AS payload FROM inbox
+  SELECT ${SHOWN}, CASE WHEN $3::boolean THEN inbox.payload::text END AS payload,
+         octet_length(inbox.payload::text) AS payload_bytes
+  FROM inbox
   WHERE inbox.id = $1 AND ($2::text IS NULL OR inbox.source = $2)
   ORDER BY inbox.position LIMIT 20`;
 
@@ -24,15 +26,15 @@ export function listMessages(search: string, conditions: readonly string[]): str
   return `
   WITH RECURSIVE ${search},
   edge AS MATERIALIZED (
-    SELECT CASE WHEN bool_or(past) THEN NULL ELSE max(position) FILTER (WHERE last) END AS position FROM looked
+    SELECT CASE WHEN bool_or(past) THEN NULL ELSE max(position) FILTER (WHERE last) END AS position FROM scanned
   )
   SELECT edge.position AS edge, page.* FROM edge LEFT JOIN LATERAL (${withinBytes(
-    `SELECT ${SHOWN} FROM (SELECT position FROM looked ORDER BY position DESC) AS looked
+    `SELECT ${SHOWN} FROM (SELECT position FROM scanned ORDER BY position DESC) AS scanned
     CROSS JOIN LATERAL (
-      SELECT * FROM inbox WHERE inbox.position = looked.position ${conditions.map((one) => `AND ${one}`).join(' ')} LIMIT 1
+      SELECT * FROM inbox WHERE inbox.position = scanned.position ${conditions.map((one) => `AND ${one}`).join(' ')} LIMIT 1
     ) AS inbox
-    WHERE (looked.position >= edge.position) IS NOT FALSE
-    ORDER BY looked.position DESC LIMIT $1`,
+    WHERE (scanned.position >= edge.position) IS NOT FALSE
+    ORDER BY scanned.position DESC LIMIT $1`,
     'position DESC',
   )}
   ) AS page ON true
@@ -69,7 +71,7 @@ export function findByPosition(which: string, { below, max, key, since }: Walk):
     ? `due_at IS NULL AND received_at < ${since}::timestamptz - ${LATEST_POSITION}`
     : 'false';
   return `
-  looked AS MATERIALIZED (
+  scanned AS MATERIALIZED (
     SELECT position, row_number() OVER (ORDER BY ${order}) = ${max}::integer AS last, ${past} AS past
     FROM inbox WHERE ${range} AND ${which} ORDER BY ${order} LIMIT ${max}::integer
   )`;
@@ -81,7 +83,7 @@ export function findByPosition(which: string, { below, max, key, since }: Walk):
  */
 export function findReady({ below, lanes, max }: Record<'below' | 'lanes' | 'max', string>): string {
   return `
-  looked AS MATERIALIZED (
+  scanned AS MATERIALIZED (
     SELECT ready.position, ready.nth = ${max}::integer AS last, false AS past
     FROM unnest(${lanes}::integer[]) AS asked(lane)
     CROSS JOIN LATERAL (
@@ -122,7 +124,7 @@ export function findHeldOfKey({ below, lane, key }: Record<'below' | 'lane' | 'k
 
 function newestOfKeys(max: string, below: string): string {
   return `
-  looked AS MATERIALIZED (
+  scanned AS MATERIALIZED (
     SELECT late.position, late.nth = (${max}) AS last, false AS past
     FROM held
     CROSS JOIN LATERAL (
@@ -141,7 +143,7 @@ const MAX_HOLDS = 64;
 export function findProcessing({ below }: { below: string }): string {
   return `
   leased AS MATERIALIZED (SELECT lane FROM lane WHERE queue = 'inbox' AND leased_until > '-infinity'),
-  looked AS MATERIALIZED (
+  scanned AS MATERIALIZED (
     SELECT marked.position, false AS last, false AS past FROM (
       SELECT head.position, head.status FROM leased
       CROSS JOIN LATERAL (

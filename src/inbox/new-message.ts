@@ -20,7 +20,7 @@ export interface NewMessage {
   readonly producer: ProducerSequence | undefined;
 }
 
-/** A producer is identified by the api key it posts with and its own id, whatever the source of its messages. */
+/** A producer is identified by the api key it posts with and its own id, for all sources of its messages. */
 export interface ProducerSequence {
   readonly caller: string;
   readonly id: string;

@@ -63,9 +63,12 @@ export function parseStructuredCloudEvent(
       readAttribute(attributes, text, member, at, faults);
       continue;
     }
-    if (data !== undefined) faults.add(at, 'data and data_base64 must not stand side by side');
+    if (data !== undefined) faults.add(at, 'data and data_base64 must not both be present');
     data = text.slice(member.start, member.end);
-    if (member.key === 'data_base64') readBase64(attributes, text, member, at, faults);
+    if (member.key === 'data_base64') {
+      attributes.set(ENCODING, BASE64);
+      checkBase64(text, member, at, faults);
+    }
   }
   if (faults.list.length > before) return undefined;
   return toMessage(attributes, data ?? 'null', envelope, pointer, faults);
@@ -86,14 +89,7 @@ function readAttribute(
   else faults.add(pointer, 'must be a string, a number or a boolean');
 }
 
-function readBase64(
-  attributes: Attributes,
-  text: string,
-  member: JsonSlice,
-  pointer: string,
-  faults: Faults,
-): void {
-  attributes.set(ENCODING, BASE64);
+function checkBase64(text: string, member: JsonSlice, pointer: string, faults: Faults): void {
   const value = member.kind === 'string' ? unquoted(text, member) : '?';
   if (value.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(value)) {
     faults.add(pointer, 'must be a string in base64');

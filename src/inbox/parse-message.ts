@@ -25,6 +25,8 @@ export interface Envelope {
   readonly idempotencyKey: string | undefined;
   readonly traceparent: string | undefined;
   readonly producer: ProducerSequence | undefined;
+  /** The type of a message that has none: the topic that it was posted to. */
+  readonly defaultType?: string | undefined;
 }
 
 /** Fields while they are read; `undefined` where absent or invalid (then there is a fault). */
@@ -54,7 +56,7 @@ export function parseMessage(
     if (faults.list.length - before >= MAX_FAULTS) return undefined;
     readField(draft, text, member, pointer, faults);
   }
-  requirePresence(slice, 'type', pointer, faults);
+  if (envelope.defaultType === undefined) requirePresence(slice, 'type', pointer, faults);
   requirePresence(slice, 'payload', pointer, faults);
   if (draft.dueAt && draft.expiresAt && Date.parse(draft.expiresAt) <= Date.parse(draft.dueAt)) {
     faults.add(pointerTo(pointer, 'expiresAt'), 'must be later than dueAt');
@@ -95,7 +97,7 @@ export function completed(draft: Draft, envelope: Envelope): NewMessage {
   return newMessage({
     id: draft.id ?? envelope.idempotencyKey ?? newId(),
     source: envelope.source,
-    type: draft.type!,
+    type: draft.type ?? envelope.defaultType!,
     key: draft.key,
     payload: draft.payload!,
     headers: withTrace(draft.headers, envelope.traceparent),

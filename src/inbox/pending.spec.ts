@@ -20,15 +20,15 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-describe('what waits for a key', () => {
+describe('the pending messages of a key', () => {
   const values = [1, 'busy', 1_000];
 
-  it('is what is ready and what is held, in order, and not what is scheduled', async () => {
+  it('are the ready and the held ones, in order, and not the scheduled ones', async () => {
     const rows = await database.query<{ id: string }>(PENDING_MESSAGES, values);
     expect(rows.map(({ id }) => id)).toEqual(['held', 'ready']);
   });
 
-  it('is found without reading all that is kept of the key', async () => {
+  it('are found without reading all stored messages of the key', async () => {
     const explained = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${PENDING_MESSAGES}`;
     const [row] = await database.query<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
       explained,

@@ -1,4 +1,4 @@
-import { CLAIMED_COLUMNS } from './claimed-message.ts';
+import { CLAIMED_COLUMNS } from './inbox-queue.ts';
 
 /**
  * pending.oneSnapshot — reads the messages and the tables as of one moment. In READ COMMITTED, a message that is finished

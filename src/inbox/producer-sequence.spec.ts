@@ -4,15 +4,14 @@ import {
   fromMultirange,
   judge,
   MAX_GAPS,
+  NEW_PRODUCER,
   type ProducerState,
   type Range,
   toMultirange,
   type Verdict,
 } from './producer-sequence.ts';
 
-const NEW_PRODUCER: ProducerState = { last: -1, missing: [] };
-
-/** B4, said the slow way: all numbers that came, and all that were told to be missing. */
+/** B4 in a simple way: all received numbers, and all that were reported missing. */
 class Model {
   private readonly came = new Set<number>();
   private readonly missing = new Set<number>();
@@ -34,7 +33,7 @@ class Model {
 }
 
 describe('B4 the numbers of a producer', () => {
-  it('are judged as by remembering every one of them', () => {
+  it('are handled as if every one of them were remembered', () => {
     const numbers = fc.array(fc.oneof(fc.nat({ max: 12 }), fc.nat({ max: 80 })), { maxLength: 80 });
     fc.assert(
       fc.property(numbers, (sequences) => {
@@ -42,7 +41,7 @@ describe('B4 the numbers of a producer', () => {
         let state: ProducerState = NEW_PRODUCER;
         const verdicts = sequences.map((sequence) => {
           const [verdict, next] = judge(state, sequence);
-          // As it is between two posts: in the database.
+          // As between two posts: stored in the database.
           state = { last: next.last, missing: fromMultirange(toMultirange(next.missing)) };
           return verdict;
         });
@@ -54,7 +53,7 @@ describe('B4 the numbers of a producer', () => {
     );
   });
 
-  it('leave no gap once all have come, in whatever order', () => {
+  it('leave no gap once all have arrived, in any order', () => {
     const shuffled = fc.shuffledSubarray(
       Array.from({ length: 60 }, (_, n) => n),
       { minLength: 60 },
@@ -68,7 +67,7 @@ describe('B4 the numbers of a producer', () => {
     );
   });
 
-  it('may begin at 0 or at 1 without a gap, and 0 may come late', () => {
+  it('may start at 0 or at 1 without a gap, and 0 may arrive late', () => {
     expect(judge(NEW_PRODUCER, 0)[0]).toEqual({ kind: 'next' });
     const [first, state] = judge(NEW_PRODUCER, 1);
     expect([first, judge(state, 0)[0], judge(state, 2)[0]]).toEqual([
@@ -79,7 +78,7 @@ describe('B4 the numbers of a producer', () => {
     expect(judge(NEW_PRODUCER, 2)[0]).toEqual({ kind: 'jump', gap: { from: 1, to: 1 } });
   });
 
-  it('are refused, and nothing is forgotten, when a jump would make one hole too many', () => {
+  it('are refused, and nothing is forgotten, when a jump would make one gap too many', () => {
     const missing = Array.from({ length: MAX_GAPS }, (_, n) => ({ from: 2 * n, to: 2 * n }));
     const full: ProducerState = { last: 2 * MAX_GAPS, missing };
     expect(judge(full, full.last + 2)).toEqual([{ kind: 'too-many-gaps' }, full]);
@@ -87,7 +86,7 @@ describe('B4 the numbers of a producer', () => {
     expect(judge(full, 0)[0]).toEqual({ kind: 'filler' });
   });
 
-  it('are refused as well when a filler would cut one hole too many in two', () => {
+  it('are also refused when a late number would split one gap too many', () => {
     const missing = [{ from: 0, to: 8 }, ...Array.from({ length: MAX_GAPS - 1 }, (_, n) => hole(10 + 2 * n))];
     const full: ProducerState = { last: 4 * MAX_GAPS, missing };
     expect(judge(full, 4)).toEqual([{ kind: 'too-many-gaps' }, full]);
@@ -104,7 +103,7 @@ function numbersOf({ from, to }: Range): number[] {
   return Array.from({ length: to - from + 1 }, (_, n) => from + n);
 }
 
-/** Ascending, none empty, never two that could be one. */
+/** Ascending, none empty, no two adjacent. */
 function expectApart(ranges: readonly Range[]): void {
   const wrong = ranges.filter(
     ({ from, to }, index) => from > to || from <= (ranges[index - 1]?.to ?? -2) + 1,

@@ -5,6 +5,8 @@ export interface ProducerState {
   readonly missing: readonly Range[];
 }
 
+export const NEW_PRODUCER: ProducerState = { last: -1, missing: [] };
+
 export interface Range {
   readonly from: number;
   readonly to: number;
@@ -21,7 +23,7 @@ export type Verdict =
 export const MAX_GAPS = 10_000;
 
 /**
- * B4: last+1 → next; seen before → duplicate; higher → accepted, and the gap is reported; a number that fills a reported
+ * last + 1 → next; seen before → duplicate; higher → accepted, and the gap is reported; a number that fills a reported
  * gap → accepted. Numbers may start at 0 or 1, so a first 1 reports no gap, and a 0 after it is still accepted.
  */
 export function judge(state: ProducerState, sequence: number): [Verdict, ProducerState] {

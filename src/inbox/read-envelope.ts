@@ -6,7 +6,7 @@ import type { Envelope } from './parse-message.ts';
 /** It becomes the id; in a batch, the index of the message is appended. */
 const MAX_KEY = { one: MAX_ID, batch: MAX_ID - `/${MAX_BATCH - 1}`.length };
 
-/** What the request headers say about the message, or about each message of a batch, in the body. */
+/** What the request headers contain about the message, or about each message of a batch, in the body. */
 export function readEnvelope(
   headers: IncomingHttpHeaders,
   caller: string,

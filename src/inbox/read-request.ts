@@ -15,7 +15,7 @@ const MAX_TO_LIST = 1_000;
 const NO_BODY = Buffer.alloc(0);
 
 /** The content of a POST: one message, or a batch that is stored all or nothing. */
-export interface Posted {
+export interface PostedMessages {
   readonly messages: readonly NewMessage[];
   readonly batch: boolean;
   /** Where the list of a batch is in the body. */
@@ -24,17 +24,23 @@ export interface Posted {
   readonly bytes: number;
 }
 
+export interface PostRequest {
+  readonly headers: IncomingHttpHeaders;
+  readonly body: unknown;
+  /** The name of the API key. */
+  readonly caller: string;
+  /** Max size of one message. */
+  readonly maxBytes: number;
+  /** The type of messages without one. */
+  readonly defaultType: string | undefined;
+}
+
 /** POST /v1/messages: native JSON, or CloudEvents structured, batch or binary. */
-export function readPost(
-  headers: IncomingHttpHeaders,
-  body: unknown,
-  caller: string,
-  maxBytes: number,
-): Posted {
+export function readPost({ headers, body, caller, maxBytes, defaultType }: PostRequest): PostedMessages {
   const mediaType = mediaTypeOf(headers);
   const batch = mediaType === 'application/cloudevents-batch+json';
   const faults = new Faults();
-  const envelope = readEnvelope(headers, caller, batch ? 'batch' : 'one', faults);
+  const envelope = { ...readEnvelope(headers, caller, batch ? 'batch' : 'one', faults), defaultType };
   const bytes = bytesOf(body);
   if (mediaType === 'application/cloudevents+json')
     return one(readOne(textOf(bytes), envelope, parseStructuredCloudEvent, faults), bytes, faults);
@@ -43,21 +49,19 @@ export function readPost(
     return one(readBinary(headers, bytes, envelope, faults), bytes, faults);
   if (mediaType === 'application/json')
     return one(readOne(textOf(bytes), envelope, parseMessage, faults), bytes, faults);
-  throw new Problem('unsupported-media-type', 'Send application/json or a CloudEvent.');
+  throw new Problem(
+    'unsupported-media-type',
+    'The Content-Type must be application/json or that of a CloudEvent.',
+  );
 }
 
 /** POST /v1/messages/batch: `{messages: […]}`. */
-export function readBatch(
-  headers: IncomingHttpHeaders,
-  body: unknown,
-  caller: string,
-  maxBytes: number,
-): Posted {
+export function readBatch({ headers, body, caller, maxBytes, defaultType }: PostRequest): PostedMessages {
   if (mediaTypeOf(headers) !== 'application/json') {
-    throw new Problem('unsupported-media-type', 'Send application/json.');
+    throw new Problem('unsupported-media-type', 'The Content-Type must be application/json.');
   }
   const faults = new Faults();
-  const envelope = readEnvelope(headers, caller, 'batch', faults);
+  const envelope = { ...readEnvelope(headers, caller, 'batch', faults), defaultType };
   return many({ text: textOf(bytesOf(body)), form: NATIVE_BATCH, maxBytes, envelope, faults });
 }
 
@@ -83,7 +87,7 @@ function readBinary(headers: IncomingHttpHeaders, body: Buffer, envelope: Envelo
   return { ...message, payload: message.payload.slice(scan.value.start, scan.value.end) };
 }
 
-function one(message: NewMessage | undefined, body: Buffer, faults: Faults): Posted {
+function one(message: NewMessage | undefined, body: Buffer, faults: Faults): PostedMessages {
   if (faults.list.length || !message) throw invalid(faults.list);
   return { messages: [message], batch: false, pointer: '', bytes: body.length };
 }
@@ -121,7 +125,7 @@ interface BatchText {
   readonly faults: Faults;
 }
 
-function many(batch: BatchText): Posted {
+function many(batch: BatchText): PostedMessages {
   const { text, form, faults } = batch;
   const { pointer, levels, maxChildren } = form;
   const scan = ExactJson.scan(text, {

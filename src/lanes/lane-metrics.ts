@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { Metrics } from '../telemetry/metrics.ts';
 
-export type Stage = 'inbox' | 'outbox';
+export const STAGES = ['inbox', 'outbox'] as const;
+export type Stage = (typeof STAGES)[number];
 
 /** Lost leases and take-overs between replicas, by stage. */
 @Injectable()
@@ -11,23 +12,19 @@ export class LaneMetrics {
   private readonly taken;
 
   constructor(metrics: Metrics) {
-    this.lost = metrics.counter({
-      name: 'leases_lost_total',
-      help: 'Lanes that another replica took over although this one had not released them.',
-      labelNames: ['stage'],
-    });
-    this.fenced = metrics.counter({
-      name: 'fenced_writes_total',
-      help: 'Transactions that were rolled back because one of their lanes was lost.',
-      labelNames: ['stage'],
-    });
-    this.taken = metrics.counter({
-      name: 'taken_over_total',
-      help: 'Messages or deliveries that a crashed or frozen replica had in flight; such deliveries are sent again.',
-      labelNames: ['stage'],
-    });
-    for (const stage of ['inbox', 'outbox'])
-      for (const counter of [this.lost, this.fenced, this.taken]) counter.inc({ stage }, 0);
+    const byStage = (name: string, help: string) => metrics.counterOf(name, help, 'stage', STAGES);
+    this.lost = byStage(
+      'leases_lost_total',
+      'Lanes that another replica took over although this one had not released them.',
+    );
+    this.fenced = byStage(
+      'fenced_writes_total',
+      'Transactions that were rolled back because one of their lanes was lost.',
+    );
+    this.taken = byStage(
+      'taken_over_total',
+      'Messages or deliveries that a crashed or frozen replica had in flight; such deliveries are sent again.',
+    );
   }
 
   leasesLost(stage: Stage, lanes: number): void {

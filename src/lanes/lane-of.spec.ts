@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { laneOf } from './lane-of.ts';
 
-/** Written down once, from another implementation. A change here loses the order of keys in every database. */
+/** Fixed values from another implementation. A change here loses the order of keys in every database. */
 const FROZEN: readonly [key: string, of256: number, of16: number, hash: number][] = [
   ['', 11, 11, 2872998923],
   ['a', 179, 3, 444641715],
@@ -34,7 +34,7 @@ const TYPICAL: Record<string, (n: number) => string> = {
 };
 
 describe('the lane of a key', () => {
-  it.each(FROZEN)('stays what it was for %j', (key, of256, of16, hash) => {
+  it.each(FROZEN)('is the same as ever for %j', (key, of256, of16, hash) => {
     expect([laneOf(key, 256), laneOf(key, 16), laneOf(key, 4_294_967_295), laneOf(key, 1)]).toEqual([
       of256,
       of16,
@@ -43,13 +43,13 @@ describe('the lane of a key', () => {
     ]);
   });
 
-  it.each(Object.entries(TYPICAL))('spreads %s over 256 lanes as evenly as chance would', (_, keyOf) => {
+  it.each(Object.entries(TYPICAL))('spreads %s over 256 lanes as evenly as random numbers', (_, keyOf) => {
     const counts = new Array<number>(256).fill(0);
     const keys = 50_000;
     for (let n = 0; n < keys; n++) counts[laneOf(keyOf(n), 256)]! += 1;
     const even = keys / 256;
     const chiSquare = counts.reduce((sum, count) => sum + (count - even) ** 2 / even, 0);
-    // Of chance alone 255 ± 23; beyond 370 once in a hundred thousand.
+    // Random numbers give 255 ± 23; more than 370 once in a hundred thousand.
     expect(chiSquare).toBeLessThan(370);
     expect(Math.max(...counts)).toBeLessThan(even * 1.4);
   });

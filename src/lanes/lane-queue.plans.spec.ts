@@ -3,7 +3,7 @@ import { createDatabase, type TestDatabase } from '../../test/support/database.t
 import { startReplica, statementsOf, type TestReplica } from '../../test/support/lanes.ts';
 import { literal } from '../../test/support/literal.ts';
 import type { Transaction } from '../database/transaction.ts';
-import type { LeasedRows } from './lease-request.ts';
+import type { LeasedRows } from './lane-queue-types.ts';
 
 /** How many rows a table grows to; the measured numbers in the comments come from 300,000. */
 const ROWS = Number(process.env.PLAN_ROWS ?? 60_000);
@@ -19,12 +19,12 @@ interface Plan {
 
 interface Seen {
   readonly statement: string;
-  /** Tables that are read otherwise than they should be. */
+  /** Tables that are not read by the expected index. */
   readonly astray: readonly string[];
   readonly sortsRows: boolean;
 }
 
-/** Ways to the tables that a statement may take, and by what they must be found there. */
+/** Indexes that a statement may use, and the conditions they must be searched by. */
 const WAYS: Record<string, RegExp> = {
   inbox_ready: /ROW\(lane, "position"\) > .* AND \(ROW\(lane, "position"\) <= ROW\([a-z_.0-9]+, /,
   inbox_held: /lane = .*key = /,
@@ -53,16 +53,16 @@ afterAll(async () => {
 });
 
 describe('every statement has one plan', () => {
-  it('on an empty table', () => look('empty'));
+  it('on an empty table', () => checkAll('empty'));
 
   it('on a table that grew before its first ANALYZE', async () => {
     await grow(10_000);
-    await look('grown, never analysed');
+    await checkAll('grown, never analysed');
   });
 
   it('on the same, analysed', async () => {
     await database.query('ANALYZE');
-    await look('analysed');
+    await checkAll('analysed');
   });
 
   it('with many holds that are not due, and some that are', async () => {
@@ -71,20 +71,20 @@ describe('every statement has one plan', () => {
        SELECT 'inbox', 'held-' || n, n % 256, CASE WHEN n % 100 = 0 THEN now() ELSE 'infinity' END, 'retry'
        FROM generate_series(1, 10000) AS n`,
     );
-    await look('10,000 holds, never analysed');
+    await checkAll('10,000 holds, never analysed');
     await database.query('ANALYZE');
-    await look('10,000 holds, analysed');
+    await checkAll('10,000 holds, analysed');
   });
 
   it('with everything on one key, never analysed', async () => {
     await database.query('TRUNCATE inbox, hold');
     await grow(1);
-    await look('one key, never analysed');
+    await checkAll('one key, never analysed');
   });
 
   it('with everything on one key, analysed', async () => {
     await database.query('ANALYZE');
-    await look('one key, analysed');
+    await checkAll('one key, analysed');
   });
 
   it('with everything parked behind a held key', async () => {
@@ -93,27 +93,27 @@ describe('every statement has one plan', () => {
       `INSERT INTO hold (queue, key, lane, until, reason) SELECT 'inbox', key, lane, 'infinity', 'dead-letter'
        FROM inbox LIMIT 1`,
     );
-    await look('all parked');
+    await checkAll('all parked');
     await database.query('VACUUM ANALYZE inbox');
-    await look('all parked, vacuumed');
+    await checkAll('all parked, vacuumed');
     await database.query('UPDATE hold SET until = now()');
-    await look('all parked, hold due');
+    await checkAll('all parked, hold due');
   });
 
   it('with everything finished', async () => {
     await database.query(`UPDATE inbox SET status = 'finished', waits = NULL, settled_at = now()`);
     await database.query('DELETE FROM hold');
-    await look('all finished, not vacuumed');
+    await checkAll('all finished, not vacuumed');
     await database.query('VACUUM ANALYZE inbox');
-    await look('all finished');
+    await checkAll('all finished');
   });
 });
 
 describe('marking', () => {
-  /** Room for the second version of a row is made by pruning the first, unless somebody (an ANALYZE) holds a snapshot. */
+  /** The second version of a row fits after pruning the first, unless another session (an ANALYZE) holds a snapshot. */
   const TRIES = 5;
 
-  it('touches no index: pending and held rows become processing in place', async () => {
+  it('changes no index: pending and held rows become processing in place', async () => {
     for (let tries = 1; tries <= TRIES; tries++) {
       const shares = [await hotShareOf('pending'), await hotShareOf('held')];
       if (shares.every((share) => share > 0.95)) return;
@@ -121,7 +121,7 @@ describe('marking', () => {
     throw new Error(`${TRIES} times in a row indexes were touched`);
   });
 
-  /** Of the updates of a claim and of giving it back, those that touched no index: all but the few whose page is full. */
+  /** The share of updates, of a claim and of giving it back, that changed no index: all but the few whose page is full. */
   async function hotShareOf(status: 'pending' | 'held'): Promise<number> {
     await database.query('TRUNCATE inbox, hold');
     await grow(100, 1_000);
@@ -143,7 +143,7 @@ describe('marking', () => {
 });
 
 /** Leases, claims again, and takes over after a crash: all statements, their plans, and how long they took. */
-async function look(situation: string): Promise<void> {
+async function checkAll(situation: string): Promise<void> {
   seen = [];
   await withEveryPlan(async () => {
     const leased = await takeLease(256);
@@ -171,7 +171,7 @@ function takeLease(
   return replica.queue.lease({ hint: undefined, maxLanes: 32, maxRows });
 }
 
-/** Before each statement of a transaction its plan is asked for, under the settings it runs with. */
+/** Explains each statement of a transaction before it runs, with the same settings. */
 async function withEveryPlan(work: () => Promise<void>): Promise<void> {
   const { transaction } = replica.database;
   const names = new Map(Object.entries(statementsOf(replica.queue)).map(([name, sql]) => [sql, name]));
@@ -181,7 +181,7 @@ async function withEveryPlan(work: () => Promise<void>): Promise<void> {
         const statement = names.get(sql);
         if (!statement) return;
         type Explained = Record<string, [{ Plan: Plan }]>;
-        // As behind a pooler, planned for its values; and as it is kept, planned without them.
+        // As behind a pooler, planned for its values; and as a prepared statement, planned without them.
         const custom = tx.query<Explained>(`EXPLAIN (FORMAT JSON) ${sql}`, parameters);
         void tx.query(`PREPARE looked_at AS ${sql}`);
         const values = parameters.map(literal);
@@ -230,7 +230,7 @@ function astrayIn(plan: Plan): string[] {
     );
 }
 
-/** Whether rows straight from a table are sorted, or joined other than by going from one to the next. */
+/** Whether rows directly from a table are sorted, or joined other than by a nested loop. */
 function sortsRows(plan: Plan): boolean {
   const children = plan.Plans ?? [];
   if (plan['Node Type'] === 'Hash Join' || plan['Node Type'] === 'Merge Join') return true;
@@ -261,9 +261,9 @@ async function measure(): Promise<string> {
 
 async function timed<T>(into: number[], work: () => Promise<T>): Promise<T> {
   const start = performance.now();
-  const answer = await work();
+  const result = await work();
   into.push(performance.now() - start);
-  return answer;
+  return result;
 }
 
 async function grow(keys: number, rows = ROWS): Promise<void> {

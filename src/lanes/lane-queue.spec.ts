@@ -9,10 +9,8 @@ import {
   type TestRow,
 } from '../../test/support/lanes.ts';
 import { openSession, untilBlocked } from '../../test/support/session.ts';
-import { GUARDS } from './guards.ts';
-
-import { type Lease, LeaseLost, SUSPECT_AFTER } from './lease.ts';
-import type { LeasedRows } from './lease-request.ts';
+import type { LeasedRows } from './lane-queue-types.ts';
+import { GUARDS, type Lease, LeaseLost, SUSPECT_AFTER } from './lease.ts';
 
 const BROKEN = new Error('Connection terminated');
 
@@ -42,8 +40,8 @@ afterAll(async () => {
   await database.drop();
 });
 
-describe('1. a lane has one holder', () => {
-  it('gives a lane to nobody else while it is leased, and to the next when it is released', async () => {
+describe('1. a lane has one owner', () => {
+  it('leases a lane to no other replica until it is released', async () => {
     await post(7, 'k', 2);
     const first = (await takeLease(a, [7], 1))!;
     expect(await takeLease(b, [7])).toBeUndefined();
@@ -54,14 +52,14 @@ describe('1. a lane has one holder', () => {
     expect(second.lease.token).not.toBe(first.lease.token);
   });
 
-  it('leases different lanes to two replicas that ask at the same moment', async () => {
+  it('leases different lanes to two replicas at the same moment', async () => {
     for (let lane = 0; lane < 8; lane++) await post(lane, `k${lane}`, 1);
     const both = await Promise.all([takeLease(a, undefined, 4, 4), takeLease(b, undefined, 4, 4)]);
     const lanes = both.flatMap((one) => [...one!.lease.lanes]);
     expect(lanes.sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
-  it('leaves a lane alone whose lease ran out while its holder is inside a fenced transaction', async () => {
+  it('does not lease an expired lane while its owner is inside a fenced transaction', async () => {
     await post(7, 'k', 1);
     const { lease, rows } = (await takeLease(a, [7]))!;
     await leasesRunOut();
@@ -73,7 +71,7 @@ describe('1. a lane has one holder', () => {
     expect(await statuses()).toEqual(['finished']);
   });
 
-  it('would have two holders if the fence only read the token', async () => {
+  it('would have two owners if the fence only read the token', async () => {
     await post(7, 'k', 1);
     const { lease } = (await takeLease(a, [7]))!;
     await leasesRunOut();
@@ -85,8 +83,8 @@ describe('1. a lane has one holder', () => {
   });
 });
 
-describe('2. only the holder changes rows', () => {
-  /** A claimed row 1 and froze; B took over, finished 1 and 2 and released. 3 and 4 wait. */
+describe('2. only the owner changes rows', () => {
+  /** A claimed row 1 and froze; B took over, finished 1 and 2 and released. 3 and 4 are pending. */
   async function frozenAndOvertaken(): Promise<Lease> {
     await post(7, 'k', 4);
     const { lease } = (await takeLease(a, [7], 1))!;
@@ -97,21 +95,21 @@ describe('2. only the holder changes rows', () => {
     return lease;
   }
 
-  it('gives nothing to a claim whose lease is lost', async () => {
+  it('returns nothing to a claim whose lease is lost', async () => {
     const lease = await frozenAndOvertaken();
     expect(await a.queue.claim(lease, 1)).toEqual([]);
     expect(await statuses()).toEqual(['finished', 'finished', 'pending', 'pending']);
   });
 
-  it('gives nothing to a claim that finds out with its renewal that all its lanes are lost', async () => {
+  it('returns nothing to a claim whose renewal shows that all its lanes are lost', async () => {
     const lease = await frozenAndOvertaken();
     Object.assign(lease, { renewAtMs: 0, parking: true, more: true });
     expect(await a.queue.claim(lease, 1)).toEqual([]);
     expect([[...lease.lanes], lease.more, lease.parking]).toEqual([[], false, false]);
   });
 
-  it('would leave a row processing in a lane nobody holds if the claim did not prove the token', async () => {
-    alter(a, 'claim', 'AND lane.token = ANY ($2::uuid[])', 'AND $2::uuid[] IS NOT NULL');
+  it('would leave a row processing in a lane without an owner if the claim did not check the token', async () => {
+    alter(a.queue, 'claim', 'AND lane.token = ANY ($2::uuid[])', 'AND $2::uuid[] IS NOT NULL');
     const lease = await frozenAndOvertaken();
     expect(positions(await a.queue.claim(lease, 1))).toEqual([3]);
     expect(await statuses()).toEqual(['finished', 'finished', 'processing', 'pending']);
@@ -122,7 +120,7 @@ describe('2. only the holder changes rows', () => {
     ['giveBack', (lease) => a.queue.giveBack(lease)],
     ['abandon', (lease) => a.queue.abandon(lease, BROKEN)],
     ['release', (lease) => a.queue.release(lease)],
-  ])('ignores a %s by whoever lost the lane', async (_how, act) => {
+  ])('ignores a %s by a replica that lost the lane', async (_how, act) => {
     await post(7, 'k', 2);
     const { lease } = (await takeLease(a, [7]))!;
     await leasesRunOut();
@@ -133,7 +131,7 @@ describe('2. only the holder changes rows', () => {
     await finish(b, taken.lease, taken.rows);
   });
 
-  it('counts a lost lane once, whether a renewal or a fence notices', async () => {
+  it('counts a lost lane once, whether a renewal or a fence notices it', async () => {
     const lost: number[] = [];
     a = { ...a, queue: a.newQueue({ onLost: (lanes) => lost.push(lanes) }) };
     await post(7, 'k', 1);
@@ -151,23 +149,23 @@ describe('2. only the holder changes rows', () => {
   describe.each<[how: 'inOneRoundTrip' | 'transaction', act: (lease: Lease) => Promise<unknown>]>([
     ['inOneRoundTrip', (lease) => a.queue.release(lease)],
     ['transaction', (lease) => a.queue.giveBack(lease)],
-  ])('of what it gives away itself (%s)', (how, act) => {
-    it('counts nothing as lost when it renews it meanwhile', async () => {
+  ])('a lane that the replica releases itself (%s)', (how, act) => {
+    it('is not counted as lost when it is renewed meanwhile', async () => {
       const lost: number[] = [];
       a = { ...a, queue: a.newQueue({ onLost: (lanes) => lost.push(lanes) }) };
       await post(7, 'k', 1);
       const { lease } = (await takeLease(a, [7]))!;
       const commit = a.database[how] as (...work: unknown[]) => Promise<never>;
       jest.spyOn(a.database, how).mockImplementationOnce(async (...work: unknown[]) => {
-        const answer = await commit.apply(a.database, work);
+        const result = await commit.apply(a.database, work);
         await a.queue.renew(lease, [7]);
-        return answer;
+        return result;
       });
       await act(lease);
       expect([lost, [...lease.lanes], await freeLanes()]).toEqual([[], [], 256]);
     });
 
-    it('still holds what it could not give away', async () => {
+    it('stays leased if the release fails', async () => {
       await post(7, 'k', 1);
       const { lease } = (await takeLease(a, [7]))!;
       jest.spyOn(a.database, how).mockRejectedValueOnce(BROKEN);
@@ -177,8 +175,8 @@ describe('2. only the holder changes rows', () => {
   });
 
   /**
-   * A claims, having lost its lane, and sees a due hold that B, the holder, is clearing away meanwhile.
-   * The door stands between A's snapshot and its look at the lane.
+   * A claims, having lost its lane, and sees a due hold that B, the owner, is clearing away meanwhile.
+   * The gate is between A's snapshot and its read of the lane.
    */
   async function claimWithoutLease(): Promise<void> {
     await post(7, 'k', 1);
@@ -188,19 +186,19 @@ describe('2. only the holder changes rows', () => {
     await finish(b, taken.lease, taken.rows);
     await hold(b, taken.lease, 7, 'k', 0);
     await post(7, 'k', 1);
-    const door = await closedGate(database);
-    alter(a, 'claim', 'SELECT lane.lane FROM lane', `SELECT lane.lane FROM ${door.sql} AS door, lane`);
-    alter(a, 'claim', 'ORDER BY lane.lane FOR NO KEY UPDATE', 'FOR NO KEY UPDATE OF lane');
+    const gate = await closedGate(database);
+    alter(a.queue, 'claim', 'SELECT lane.lane FROM lane', `SELECT lane.lane FROM ${gate.sql} AS gate, lane`);
+    alter(a.queue, 'claim', 'ORDER BY lane.lane FOR NO KEY UPDATE', 'FOR NO KEY UPDATE OF lane');
     const claiming = a.queue.claim(lease, 8);
-    await door.reached();
+    await gate.reached();
     alter(
-      b,
+      b.queue,
       'claim',
       /parked AS \([\s\S]*?RETURNING position\s*\)/,
       'parked AS (SELECT position FROM ready WHERE false)',
     );
     await b.queue.claim(taken.lease, 1);
-    await door.open();
+    await gate.open();
     await claiming;
   }
 
@@ -209,13 +207,13 @@ describe('2. only the holder changes rows', () => {
     expect(await heldWithoutHold()).toBe(0);
   });
 
-  it('would leave a row held without a hold, for ever, if anyone but the holder parked', async () => {
-    alter(a, 'claim', 'AND lane.token = ANY ($2::uuid[])', 'AND $2::uuid[] IS NOT NULL');
+  it('would leave a row held without a hold, forever, if a replica that is not the owner parked rows', async () => {
+    alter(a.queue, 'claim', 'AND lane.token = ANY ($2::uuid[])', 'AND $2::uuid[] IS NOT NULL');
     await claimWithoutLease();
     expect(await heldWithoutHold()).toBe(1);
   });
 
-  /** While a hold is cleared away, a message of its key is stored by somebody who saw it. */
+  /** While a hold is deleted, a transaction that saw the hold stores a message of its key. */
   async function postWhileHoldIsCleared(columns: { status: string; waits: string | null }): Promise<void> {
     await post(7, 'k', 1);
     const { lease, rows } = (await takeLease(a, [7]))!;
@@ -234,7 +232,7 @@ describe('2. only the holder changes rows', () => {
     await a.queue.release(lease);
   }
 
-  it('skips rows that a transaction in place of the holder ended while the claim waited', async () => {
+  it('skips rows that another transaction ended while the claim waited', async () => {
     await post(7, 'k', 3);
     const { lease, rows } = (await takeLease(a, [7], 1))!;
     await finish(a, lease, rows);
@@ -251,7 +249,7 @@ describe('2. only the holder changes rows', () => {
     expect(await statuses()).toEqual(['finished', 'expired', 'processing']);
   });
 
-  it('leaves the parking of new messages to the holder', async () => {
+  it('lets only the owner park new messages', async () => {
     await postWhileHoldIsCleared({ status: 'pending', waits: null });
     const { rows } = (await takeLease(b, [7]))!;
     expect(ids(rows)).toEqual(['late']);
@@ -265,7 +263,7 @@ describe('2. only the holder changes rows', () => {
 });
 
 describe('3. the fence', () => {
-  it('lets no work of a replica take effect that was frozen past its lease', async () => {
+  it('rejects the work of a replica that was frozen past its lease', async () => {
     await post(7, 'k', 2);
     const frozen = (await takeLease(a, [7]))!;
     await leasesRunOut();
@@ -276,7 +274,7 @@ describe('3. the fence', () => {
     expect(await effects()).toEqual(['7-k-1', '7-k-2']);
   });
 
-  it('would apply everything twice if it were gone', async () => {
+  it('would let everything be applied twice if it were removed', async () => {
     GUARDS.fence = false;
     await post(7, 'k', 2);
     const frozen = (await takeLease(a, [7]))!;
@@ -288,7 +286,7 @@ describe('3. the fence', () => {
     expect(await effects()).toEqual(['7-k-1', '7-k-1', '7-k-2', '7-k-2']);
   });
 
-  it('names the lanes that were lost, and only those', async () => {
+  it('returns the lanes that were lost, and only those', async () => {
     await post(7, 'k', 1);
     await post(8, 'l', 1);
     const { lease } = (await takeLease(a, [7, 8]))!;
@@ -307,26 +305,26 @@ describe('3. the fence', () => {
   });
 });
 
-describe('4. the claim sees what the previous holder did', () => {
+describe('4. the claim sees what the previous owner did', () => {
   /**
-   * A's lease ran out while it works on row 1; B has begun to look when A puts row 1 behind a hold and commits.
-   * The door stands between the start of B's lease statement and the lane.
+   * A's lease ran out while it works on row 1; B has started its lease when A puts row 1 behind a hold and commits.
+   * The gate is between the start of B's lease statement and the lane.
    */
   async function leaseWhileTheHolderCommits(): Promise<LeasedRows<TestRow> | undefined> {
     await post(7, 'k', 2);
     const { lease, rows } = (await takeLease(a, [7], 1))!;
     await leasesRunOut();
-    const door = await closedGate(database);
-    const doored = `FROM ${door.sql} AS door, lane CROSS JOIN LATERAL`;
-    alter(b, 'leaseHinted', /FROM lane\s+CROSS JOIN LATERAL/, doored);
+    const gate = await closedGate(database);
+    const gated = `FROM ${gate.sql} AS gate, lane CROSS JOIN LATERAL`;
+    alter(b.queue, 'leaseHinted', /FROM lane\s+CROSS JOIN LATERAL/, gated);
     const leasing = takeLease(b, [7], 8, 1);
-    await door.reached();
+    await gate.reached();
     await putBack(a, lease, rows, 60_000);
-    await door.open();
+    await gate.open();
     return leasing;
   }
 
-  it('parks what a hold of that very moment holds back', async () => {
+  it('parks the row behind the new hold', async () => {
     const leased = await leaseWhileTheHolderCommits();
     expect(leased!.rows).toEqual([]);
     expect(await statuses()).toEqual(['held', 'held']);
@@ -340,7 +338,7 @@ describe('4. the claim sees what the previous holder did', () => {
 });
 
 describe('5. order per key', () => {
-  it('claims rows in the order of their positions, however they are claimed', async () => {
+  it('claims rows in the order of their positions, in every kind of claim', async () => {
     await post(7, 'k', 20);
     const { lease, rows } = (await takeLease(a, [7], 3))!;
     const seen = [...positions(rows)];
@@ -352,7 +350,7 @@ describe('5. order per key', () => {
     expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
   });
 
-  it('parks what comes for a held key and goes on with the others', async () => {
+  it('parks new rows of a held key and continues with other keys', async () => {
     await post(7, 'k', 2);
     const { lease, rows } = (await takeLease(a, [7]))!;
     await putBack(a, lease, rows, 60_000);
@@ -362,7 +360,7 @@ describe('5. order per key', () => {
     expect(await statuses()).toEqual(['held', 'held', 'held', 'held', 'processing']);
   });
 
-  it('takes held rows oldest first when the hold is due, and clears it when they are through', async () => {
+  it('claims held rows oldest first when the hold is due, and deletes the hold when they are done', async () => {
     await post(7, 'k', 3);
     const { lease, rows } = (await takeLease(a, [7]))!;
     await putBack(a, lease, rows, 60_000);
@@ -381,7 +379,7 @@ describe('5. order per key', () => {
     expect(await holdCount()).toBe(0);
   });
 
-  it('finds held rows of a crashed holder again, ahead of later ones', async () => {
+  it('claims held rows of a crashed owner again, before later ones', async () => {
     await post(7, 'k', 4);
     const { lease, rows } = (await takeLease(a, [7]))!;
     await putBack(a, lease, rows, 0);
@@ -392,7 +390,7 @@ describe('5. order per key', () => {
     expect(taken.rows.map(({ attempt }) => attempt)).toEqual([2, 2, 2]);
   });
 
-  /** Rows 3 and 4 are held and their hold is due; 1 and 2 of the same key are ready, from wherever they came. */
+  /** Rows 3 and 4 are held and their hold is due; 1 and 2 of the same key are ready. */
   async function readyBeforeHeld(): Promise<number[]> {
     await post(7, 'k', 4);
     await database.query(`UPDATE inbox SET status = 'held', waits = 'held' WHERE position > 2`);
@@ -408,16 +406,16 @@ describe('5. order per key', () => {
     return seen;
   }
 
-  it('never lets held rows pass ready ones of their key', async () => {
+  it('never claims held rows before ready ones of their key', async () => {
     expect(await readyBeforeHeld()).toEqual([1, 2, 3, 4]);
   });
 
-  it('would let them pass if a due hold were enough', async () => {
-    alter(a, 'claim', /WHERE NOT EXISTS \(\s*SELECT FROM first_ready[^)]*\)/, '');
+  it('would claim them first if a due hold were enough', async () => {
+    alter(a.queue, 'claim', /WHERE NOT EXISTS \(\s*SELECT FROM first_ready[^)]*\)/, '');
     expect(await readyBeforeHeld()).toEqual([3, 4, 1, 2]);
   });
 
-  it('never claims more than was asked for, of ready and held rows together', async () => {
+  it('never claims more than the limit, of ready and held rows together', async () => {
     for (let key = 0; key < 30; key++) await post(7, `held-${key}`, 5);
     const first = (await takeLease(a, [7], 1000))!;
     await putBack(a, first.lease, first.rows, 0);
@@ -428,7 +426,7 @@ describe('5. order per key', () => {
     expect(await a.queue.claim(lease, 16)).toHaveLength(16);
   });
 
-  it('goes on to what lies behind any number of parked rows, in one lease', async () => {
+  it('reaches the rows behind any number of parked rows, in one lease', async () => {
     await database.query(
       `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, 'infinity', 'operator')`,
     );
@@ -439,7 +437,7 @@ describe('5. order per key', () => {
   });
 
   it.each([true, false])(
-    'gives a busy lane more room where its neighbours are quiet, up to a sixteenth of a claim; all of it where it is alone (quick: %s)',
+    'gives a busy lane a larger share if others are quiet, up to a sixteenth of a claim, or all of it if it is alone (quick: %s)',
     async (quick) => {
       await post(7, 'hot', 100);
       const hint = Array.from({ length: 32 }, (_, n) => 7 + n);
@@ -474,7 +472,7 @@ describe('6. holds', () => {
   it.each([
     ['1 hour', true],
     ['-1 hour', false],
-  ])('of an operator that end in %s are theirs again after a dead letter: %s', async (lasts, theirs) => {
+  ])('of an operator that end in %s are restored after a dead letter: %s', async (lasts, theirs) => {
     await post(7, 'k', 1);
     const { lease } = (await takeLease(a, [7]))!;
     await database.query(
@@ -492,7 +490,7 @@ describe('6. holds', () => {
     ]);
   });
 
-  it('are prolonged by a later retry', async () => {
+  it('are extended by a later retry', async () => {
     await post(7, 'k', 1);
     const { lease } = (await takeLease(a, [7]))!;
     await hold(a, lease, 7, 'k', 0);
@@ -502,22 +500,22 @@ describe('6. holds', () => {
     ).toEqual([{ later: true, reason: 'deferred' }]);
   });
 
-  it('that an operator prolongs during the claim are not deleted', async () => {
+  it('that an operator extends during the claim are not deleted', async () => {
     await post(7, 'k', 1);
     const { lease, rows } = (await takeLease(a, [7]))!;
     await finish(a, lease, rows);
     await hold(a, lease, 7, 'k', 0);
-    const door = await closedGate(database);
-    alter(a, 'clear', 'FROM lane', `FROM ${door.sql} AS door, lane`);
+    const gate = await closedGate(database);
+    alter(a.queue, 'clear', 'FROM lane', `FROM ${gate.sql} AS gate, lane`);
     const claiming = a.queue.claim(lease, 8);
-    await door.reached();
+    await gate.reached();
     await database.query(`UPDATE hold SET until = 'infinity', reason = 'operator'`);
-    await door.open();
+    await gate.open();
     await claiming;
     expect(await holdCount()).toBe(1);
   });
 
-  it('without rows are deleted by the next claim, which then finds nothing more', async () => {
+  it('without rows are deleted by the next claim, which finds nothing else', async () => {
     await database.query(
       `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k', 7, now(), 'retry')`,
     );
@@ -530,7 +528,7 @@ describe('6. holds', () => {
 });
 
 describe('7. crashes', () => {
-  it('charges an attempt at the claim, and takes it back when the holder crashed with several claimed', async () => {
+  it('counts an attempt at the claim, and reverts it if the owner crashed with several claimed rows', async () => {
     await post(7, 'k', 3);
     await takeLease(a, [7]);
     expect(await attempts()).toEqual([1, 1, 1]);
@@ -541,14 +539,14 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([1, 1, 1]);
   });
 
-  it('counts what was taken over when it was, not when that was tried', async () => {
+  it('counts rows as taken over only when the take-over succeeds', async () => {
     const taken: number[] = [];
     const onTakenOver = (rows: number) => taken.push(rows);
     await post(7, 'k', 3);
     await takeLease(a, [7], 2);
     await leasesRunOut();
     a = { ...a, queue: a.newQueue({ onTakenOver }) };
-    alter(a, 'clear', 'until <= clock_timestamp()', '1 / 0 = 0');
+    alter(a.queue, 'clear', 'until <= clock_timestamp()', '1 / 0 = 0');
     await expect(takeLease(a, [7])).rejects.toThrow('division by zero');
     expect(taken).toEqual([]);
     b = { ...b, queue: b.newQueue({ onTakenOver }) };
@@ -556,7 +554,7 @@ describe('7. crashes', () => {
     expect(taken).toEqual([2]);
   });
 
-  it('takes it back of every one of them, as many as one claim can have', async () => {
+  it('reverts it for all rows of the largest possible claim', async () => {
     await post(7, 'k', 2_000);
     await takeLease(a, [7], 2_000);
     await leasesRunOut();
@@ -564,7 +562,7 @@ describe('7. crashes', () => {
     expect(new Set((await attempts()).slice(1))).toEqual(new Set([0]));
   });
 
-  it('leases a suspect lane only alone, one message at a time, and charges that one', async () => {
+  it('leases a suspect lane only alone, one message at a time, and counts it as an attempt of that one', async () => {
     await post(7, 'k', 3);
     for (let crash = 0; crash < SUSPECT_AFTER; crash++) {
       expect(positions((await takeLease(a, [7]))!.rows)).toEqual([1, 2, 3]);
@@ -585,7 +583,7 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([4, 1, 1]);
   });
 
-  it('takes one message also where a ready and a held one could go', async () => {
+  it('claims one message even if a ready and a held one are available', async () => {
     await post(7, 'k', 1);
     const first = (await takeLease(a, [7]))!;
     await putBack(a, first.lease, first.rows, 0);
@@ -594,7 +592,7 @@ describe('7. crashes', () => {
     expect(ids((await b.queue.leaseSuspect())!.rows)).toEqual(['7-k-1']);
   });
 
-  it('gives a suspect lane out alone, with one row, where suspects are not kept apart', async () => {
+  it('leases a suspect lane alone, with one row, if suspects are not leased separately', async () => {
     a = { ...a, queue: a.newQueue({ suspectsApart: false }) };
     await post(7, 'k', 2);
     await post(8, 'l', 1);
@@ -604,7 +602,7 @@ describe('7. crashes', () => {
     expect(positions((await takeLease(b, [8]))!.rows)).toEqual([3]);
   });
 
-  it('gives claimed rows back uncharged, and frees the lane at once', async () => {
+  it('gives claimed rows back without counting an attempt, and releases the lane at once', async () => {
     await post(7, 'k', 2);
     const { lease, rows } = (await takeLease(a, [7], 1))!;
     await putBack(a, lease, rows, 0);
@@ -618,7 +616,7 @@ describe('7. crashes', () => {
     expect(ids((await takeLease(b, [7]))!.rows)).toEqual(['7-k-1', '7-k-2', '7-other-3']);
   });
 
-  it('counts what was abandoned as a crash, without waiting for the lease to end', async () => {
+  it('counts an abandoned lane as a crash, without waiting for the lease to expire', async () => {
     await post(7, 'k', 2);
     for (let crash = 1; crash <= SUSPECT_AFTER; crash++) {
       const { lease } = (await takeLease(a, [7]))!;
@@ -632,7 +630,7 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([1, 0]);
   });
 
-  it('counts a full disk as no crash, however often it happens', async () => {
+  it('does not count a full disk as a crash, no matter how often it happens', async () => {
     await post(7, 'k', 2);
     const full = Object.assign(new Error('could not extend file'), { code: '53100' });
     for (let time = 1; time <= 2 * SUSPECT_AFTER; time++) {
@@ -669,7 +667,7 @@ describe('7. crashes', () => {
     expect(await attempts()).toEqual([1]);
   });
 
-  it('does not charge twice for a mark that lay too deep to be found', async () => {
+  it('does not count an attempt twice for a mark that was too far back to be found', async () => {
     await post(7, 'k', 1_200);
     await takeLease(a, [7], 1_200);
     await leasesRunOut();
@@ -678,7 +676,7 @@ describe('7. crashes', () => {
   });
 });
 
-describe('lanes that are held under different tokens', () => {
+describe('lanes that are leased under different tokens', () => {
   it('are claimed together, each by its own token', async () => {
     for (const lane of [7, 8, 9]) await post(lane, `k${lane}`, 3);
     const [one, two, three] = [
@@ -690,21 +688,21 @@ describe('lanes that are held under different tokens', () => {
     await finish(a, two.lease, two.rows);
     await leasesRunOut();
     await takeLease(b, [9]);
-    const held = [one, two, three].map(({ lease }) => ({
+    const leased = [one, two, three].map(({ lease }) => ({
       lane: [...lease.lanes][0]!,
       token: lease.token,
     }));
-    expect(positions(await a.queue.claimForLanes(held, 1))).toEqual([2, 5]);
+    expect(positions(await a.queue.claimForLanes(leased, 1))).toEqual([2, 5]);
   });
 });
 
 describe('whether there may be more', () => {
   it.each([
-    ['a lane gave less than it was asked for', { 7: 3 }, 4, false],
-    ['a lane gave all it was asked for', { 7: 4 }, 4, true],
-    ['one of two lanes gave its share, however few came together', { 7: 1, 8: 4 }, 8, true],
-    ['neither of two lanes gave its share', { 7: 3, 8: 3 }, 8, false],
-  ])('is told: %s', async (_, lanes, maxRows, more) => {
+    ['a lane returned less than its limit', { 7: 3 }, 4, false],
+    ['a lane returned its limit', { 7: 4 }, 4, true],
+    ['one of two lanes returned its share, even if the total is small', { 7: 1, 8: 4 }, 8, true],
+    ['neither of two lanes returned its share', { 7: 3, 8: 3 }, 8, false],
+  ])('is returned: %s', async (_, lanes, maxRows, more) => {
     for (const [lane, count] of Object.entries(lanes)) await post(Number(lane), `k${lane}`, count);
     const hint = Object.keys(lanes).map(Number);
     for (const quick of [true, false]) {
@@ -714,7 +712,7 @@ describe('whether there may be more', () => {
     }
   });
 
-  it('is so where rows had to be parked, and not when nothing is left', async () => {
+  it('is true if rows were parked, and false when nothing is left', async () => {
     await post(7, 'held', 2);
     await post(7, 'free', 1);
     await a.database.transaction((tx) =>
@@ -729,10 +727,10 @@ describe('whether there may be more', () => {
 });
 
 describe('8. no lane is forgotten', () => {
-  it('gives every lane its turn, however few are taken at a time', async () => {
+  it('gives every lane its turn, even if few are leased at a time', async () => {
     for (let lane = 0; lane < 256; lane += 5) await post(lane, `k${lane}`, 2);
     const seen = new Set<number>();
-    for (let look = 0; look < 7; look++) {
+    for (let scan = 0; scan < 7; scan++) {
       const { lease } = (await takeLease(a, undefined, 8, 8))!;
       for (const lane of lease.lanes) seen.add(lane);
       await a.queue.giveBack(lease);
@@ -744,7 +742,7 @@ describe('8. no lane is forgotten', () => {
     await post(1, 'k', 1);
     await post(2, 'l', 1);
     const seen: number[] = [];
-    for (let look = 0; look < 3; look++) {
+    for (let scan = 0; scan < 3; scan++) {
       const { lease } = (await takeLease(a, undefined, 1, 1))!;
       seen.push(...lease.lanes);
       await a.queue.giveBack(lease);
@@ -752,7 +750,7 @@ describe('8. no lane is forgotten', () => {
     expect(seen).toEqual([1, 2, 1]);
   });
 
-  it('takes a lane whose lease ran out even if it is empty, so that no lease is left lying', async () => {
+  it('leases an expired lane even if it is empty, so that no lease is left over', async () => {
     await post(7, 'k', 1);
     const { lease, rows } = (await takeLease(a, [7]))!;
     await finish(a, lease, rows);
@@ -787,7 +785,7 @@ function takeLease(
   return queue.lease({ hint, maxRows, maxLanes: Math.min(maxLanes, hint?.length ?? maxLanes) });
 }
 
-/** Messages of a key, named by their place. */
+/** Messages of a key, named by their position. */
 async function post(lane: number, key: string, count: number): Promise<void> {
   await database.query(
     `WITH next AS (SELECT nextval(pg_get_serial_sequence('inbox', 'position')) AS position FROM generate_series(1, $3))
@@ -804,7 +802,7 @@ function finishing(rows: readonly TestRow[]): [string, unknown[]] {
   ];
 }
 
-/** A batch takes effect, without a second fence. */
+/** Applies a batch, without a second fence. */
 async function finish(
   { database: own, queue }: TestReplica,
   lease: Lease,
@@ -817,7 +815,7 @@ async function finish(
   });
 }
 
-/** All of one key: charged, behind a hold. */
+/** All of one key, behind a hold; the attempt counts. */
 async function putBack(
   { database: own, queue }: TestReplica,
   lease: Lease,

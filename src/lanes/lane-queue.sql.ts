@@ -15,7 +15,7 @@ export interface QueueTable {
   readonly table: string;
   /** The columns that a claim returns besides lane, position and place. */
   readonly columns: string;
-  /** A statement over `lost(position, attempt)`, the rows that a crashed holder had claimed. */
+  /** A statement over `lost(position, attempt)`, the rows that a crashed owner had claimed. */
   readonly onTakeOver?: string;
 }
 
@@ -49,14 +49,14 @@ const MAX_DUE_HOLDS = 64;
 
 /**
  * How many rows from the head of a lane, and of each held key, are searched for marks: as many as the largest claim that a
- * setting allows. A marked row further back keeps its mark, and is not charged twice when it is claimed.
+ * setting allows. A marked row further back keeps its mark, and its attempt is not counted twice when it is claimed.
  */
 const MAX_MARKED = 2_000;
 const MAX_MARKED_HOLDS = 5_000;
 
 /**
  * lane.lease — free lanes that have work (a ready row, a due hold, or an expired lease), in lane order from $2 on,
- * or among the hinted ones ($3). SKIP LOCKED: a lane whose holder is in a transaction right now is not free.
+ * or among the hinted ones ($3). SKIP LOCKED: a lane whose owner is in a transaction right now is not free.
  * Two statements: a single one would have to be planned for each execution, or read all lanes for a hint.
  * $1 queue, $2 first lane, $3 hint or null, $4 max lanes, $5 token, $6 lease in ms, $7 replica,
  * $8 crashes from which on a lane is suspect, $9 true: only suspect lanes, false: only the others, null: all
@@ -97,15 +97,15 @@ function leaseLanes({ table }: QueueTable, which: 'all' | 'hinted'): string {
 }
 
 /**
- * lane.takeOver — after a crash: the rows that the previous holder had claimed become ready or held again, uncharged; only
- * a message that was claimed alone, in a lane that was suspect already, keeps the charge. Returns the positions.
- * $1 queue, $2 token, $3 crashes from which on the charge stays, $4 lanes or null
+ * lane.takeOver — after a crash: the rows that the previous owner had claimed become ready or held again. It counts as an
+ * attempt only of a message that was claimed alone, in a lane that was suspect already. Returns the positions.
+ * $1 queue, $2 token, $3 crashes from which on it counts as an attempt, $4 lanes or null
  */
 export function takeOver({ table, onTakeOver = 'SELECT position FROM lost' }: QueueTable): string {
   return `${unmark(table, 'AND lane.crashes > 0')} ${onTakeOver}`;
 }
 
-/** lane.giveBack — the same by the holder itself, for rows that it claimed and does not process. $1 to $4 as above */
+/** lane.giveBack — the same by the owner itself, for rows that it claimed and does not process. $1 to $4 as above */
 function giveBackRows({ table }: QueueTable): string {
   return `${unmark(table, '')} SELECT position FROM lost`;
 }
@@ -145,23 +145,23 @@ function unmark(table: string, which: string): string {
       ) AS late
       WHERE late.status = 'processing'
     ),
-    charged AS MATERIALIZED (SELECT lane FROM mine WHERE crashes >= $3),
+    counted AS MATERIALIZED (SELECT lane FROM mine WHERE crashes >= $3),
     lost AS (
       UPDATE ${table}
       SET status = CASE WHEN waits = 'held' THEN 'held' ELSE 'pending' END,
-          attempt = attempt - CASE WHEN lane = ANY (ARRAY(SELECT lane FROM charged)) THEN 0 ELSE 1 END
+          attempt = attempt - CASE WHEN lane = ANY (ARRAY(SELECT lane FROM counted)) THEN 0 ELSE 1 END
       WHERE position = ANY (ARRAY(SELECT position FROM marked))
-      RETURNING position, attempt + CASE WHEN lane = ANY (ARRAY(SELECT lane FROM charged)) THEN 0 ELSE 1 END AS attempt
+      RETURNING position, attempt + CASE WHEN lane = ANY (ARRAY(SELECT lane FROM counted)) THEN 0 ELSE 1 END AS attempt
     )`;
 }
 
 /**
- * lane.claim — the oldest rows of the lanes that this replica holds, among the ready rows and the rows behind a hold that
+ * lane.claim — the oldest rows of the lanes that this replica owns, among the ready rows and the rows behind a hold that
  * is due. A second statement after the lease on purpose: it needs a snapshot taken when no other replica can change these
  * rows any longer. Ready rows of a held key are parked, so that no claim reads them twice, however many there are; a held
  * row waits while a ready row of its key has a lower position (the ready one is parked now, and the next claim gets both).
- * A row that is marked already was left behind by a crash: it was charged then.
- * Rows are marked where they were found (ctid): only the holder of a lane changes its rows, so they are still there.
+ * A row that is marked already was left behind by a crash: its attempt was counted then.
+ * Rows are marked where they were found (ctid): only the owner of a lane changes its rows, so they are still there.
  * Returns at least one row, whose position is null when nothing was claimed, and how many rows were parked.
  * $1 queue, $2 tokens, $3 lanes, $4 max rows per lane, $5 how many ready rows of a lane are read, $6 max rows
  */
@@ -209,10 +209,10 @@ function claimRows({ table, columns }: QueueTable): string {
     ),
     chosen AS MATERIALIZED (
       SELECT place FROM (
-        SELECT place, row_number() OVER (PARTITION BY lane ORDER BY position) AS turn
+        SELECT place, row_number() OVER (PARTITION BY lane ORDER BY position) AS nth
         FROM (SELECT lane, place, position FROM ready WHERE NOT held UNION ALL SELECT lane, place, position FROM due) AS able
-      ) AS in_turn
-      WHERE turn <= $4 ORDER BY turn LIMIT $6
+      ) AS numbered
+      WHERE nth <= $4 ORDER BY nth LIMIT $6
     ),
     parked AS (
       UPDATE ${table} SET status = 'held', waits = 'held',
@@ -229,7 +229,7 @@ function claimRows({ table, columns }: QueueTable): string {
 }
 
 /**
- * lane.clearHolds — deletes holds that are due and have no held rows left. Only the lane's holder does this, after its
+ * lane.clearHolds — deletes holds that are due and have no held rows left. Only the lane's owner does this, after its
  * claim, so that it sees the rows which the claim parked. An operator may prolong a hold at the same time, so its time is
  * compared once more by the DELETE. Written as NOT EXISTS it became a join that read all parked rows with every claim
  * (500,000 of them: 9.4 s); and PostgreSQL 15 has no index scan for a list of lanes and a list of keys, hence the ctid.
@@ -255,7 +255,7 @@ function clearHolds({ table }: QueueTable): string {
     DELETE FROM hold WHERE ctid = ANY (ARRAY(SELECT ctid FROM done)) AND until <= clock_timestamp()`);
 }
 
-/** lane.countCrash — the lanes' last holder is counted as crashed. $1 queue, $2 token, $3 lanes or null */
+/** lane.countCrash — the lanes' last owner is counted as crashed. $1 queue, $2 token, $3 lanes or null */
 const COUNT_CRASH = `
   UPDATE lane SET crashes = LEAST(crashes + 1, 1000)
   WHERE queue = $1 AND token = $2 AND ($3::integer[] IS NULL OR lane = ANY ($3))`;

@@ -1,11 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Database } from '../database/database.ts';
-import { isDatabaseAway } from '../database/faults.ts';
+import { isDatabaseAway } from '../database/errors.ts';
 import type { Transaction } from '../database/transaction.ts';
-import { GUARDS } from './guards.ts';
-import type { HoldRequest } from './hold-request.ts';
-import { claimedOf, LaneClaims } from './lane-claims.ts';
-import { type HeldToken, LaneLeases } from './lane-leases.ts';
+import { claimedOf, claimLimits, LaneClaims, statsAfter } from './lane-claims.ts';
 import {
   FREE_LANES,
   FREE_STATEMENTS,
@@ -14,39 +11,35 @@ import {
   queueStatements,
   SET_HOLDS,
 } from './lane-queue.sql.ts';
-import type { LaneQueueOptions } from './lane-queue-options.ts';
+import type {
+  HoldRequest,
+  LaneQueueOptions,
+  LaneRow,
+  LeasedRows,
+  LeaseRequest,
+  PiggybackLease,
+} from './lane-queue-types.ts';
 import {
-  CHARGED_AFTER,
-  claimLimits,
+  COUNTED_AFTER,
+  GUARDS,
+  LaneLeases,
+  type LaneToken,
   type Lease,
   LeaseLost,
   newLease,
   removeLanes,
   SUSPECT_AFTER,
-  statsAfter,
+  tokensFor,
 } from './lease.ts';
-import type { LaneRow, LeasedRows, LeaseRequest, PiggybackLease } from './lease-request.ts';
 import { UnreleasedLanes } from './unreleased-lanes.ts';
 
-/*
- * The lane queue. These invariants always hold (each has a test in lane-queue.spec.ts):
- *
- *  1. A lane has at most one holder: the replica that knows the token in the lane's row. The lease is the claim; a
- *     message row's `processing` is only a mark, for people and for counting attempts.
- *  2. Only the holder of a lane changes its rows, parks them or deletes a hold. The exceptions are inserts, and scheduled
- *     rows that become due. Operators set a hold's `until`, or act through a hold.
- *  3. Work takes effect only in a transaction that began with the fence. A replica that lost the token changes nothing.
- *  4. Lease and claim are two statements of one transaction: the claim sees everything the previous holder did.
- *  5. Rows of a key leave in position order. Rows of a held key are parked; when the hold is due they are claimed
- *     from the parked rows, oldest first, and never become ready again.
- *  6. A hold without end is never shortened by a retry, only by an operator.
- *  7. A crash is charged only to a message that was processed alone, under a suspect lane's lease.
- *  8. A lane that has work and no holder is found by a scan of all lanes, whatever was hinted; every lane gets its turn.
- */
-
-/** Claims in a row that only park rows; after that many the lanes are released, so that their holder can be stopped. */
+/** Claims in a row that only park rows; after that many the lanes are released, so that their owner can be stopped. */
 const MAX_PARKING_CLAIMS = 25;
 
+/**
+ * A queue in lanes; README.md explains the words, the states of a row, and what always holds. The inbox and the outbox are
+ * one each.
+ */
 export class LaneQueue<Row extends LaneRow> {
   readonly leases: LaneLeases;
   private readonly sql;
@@ -83,7 +76,7 @@ export class LaneQueue<Row extends LaneRow> {
     return leased;
   }
 
-  /** Leases one lane whose last holders crashed, and claims its first message. */
+  /** Leases one lane whose last owners crashed, and claims its first message. */
   async leaseSuspect(): Promise<LeasedRows<Row> | undefined> {
     await this.unreleased.giveBackAll();
     return this.leaseFrom(0, { hint: undefined, maxLanes: 1, maxRows: 1 }, true);
@@ -117,7 +110,7 @@ export class LaneQueue<Row extends LaneRow> {
     };
   }
 
-  /** Claims the next rows of lanes already held, and none of lanes that were lost since. */
+  /** Claims the next rows of lanes already leased, and none of lanes that were lost since. */
   async claim(lease: Lease, maxRows: number, maxPerLane: number = maxRows): Promise<Row[]> {
     for (let claims = 1; ; claims++) {
       if (performance.now() >= lease.renewAtMs) await this.renew(lease);
@@ -130,9 +123,9 @@ export class LaneQueue<Row extends LaneRow> {
   }
 
   /** The same for lanes that were leased one after the other, each under a token of its own. */
-  async claimForLanes(held: readonly HeldToken[], perLane: number): Promise<Row[]> {
-    const tokens = [...new Set(held.map(({ token }) => token))];
-    const lanes = held.map(({ lane }) => lane);
+  async claimForLanes(leased: readonly LaneToken[], perLane: number): Promise<Row[]> {
+    const tokens = [...new Set(leased.map(({ token }) => token))];
+    const lanes = leased.map(({ lane }) => lane);
     const { rows } = await this.database.transaction((tx) => {
       void tx.query(QUEUE_SETTINGS);
       const limits = { perLane, window: perLane, maxRows: perLane * lanes.length };
@@ -144,13 +137,13 @@ export class LaneQueue<Row extends LaneRow> {
   /** The first statement of every transaction that takes effect. */
   async fence(lease: Lease, lanes: readonly number[], tx: Transaction): Promise<void> {
     if (!GUARDS.fence) return;
-    const lost = await this.leases.fence(heldBy(lease, lanes), tx);
+    const lost = await this.leases.fence(tokensFor(lease, lanes), tx);
     if (lost.length > 0) throw new LeaseLost(lost.map(({ lane }) => lane));
   }
 
   /** For work that takes long. False: some lanes are lost, and work on them will not take effect. */
   async renew(lease: Lease, lanes: readonly number[] = [...lease.lanes]): Promise<boolean> {
-    const lost = await this.leases.renew(heldBy(lease, lanes));
+    const lost = await this.leases.renew(tokensFor(lease, lanes));
     lease.renewAtMs = this.nextRenewal();
     this.lose(
       lease,
@@ -159,25 +152,25 @@ export class LaneQueue<Row extends LaneRow> {
     return lost.length === 0;
   }
 
-  /** Takes lanes that another replica holds now out of the lease. */
-  lose({ lanes: held }: Lease, lanes: readonly number[]): void {
-    const lost = lanes.filter((lane) => held.delete(lane));
+  /** Takes lanes that another replica owns now out of the lease. */
+  lose({ lanes: leased }: Lease, lanes: readonly number[]): void {
+    const lost = lanes.filter((lane) => leased.delete(lane));
     if (lost.length > 0) this.options.onLost?.(lost.length);
   }
 
   /** Everything that was claimed from these lanes must be settled. */
   async release(lease: Lease, lanes: readonly number[] = [...lease.lanes]): Promise<void> {
     if (lanes.length === 0) return;
-    const release = this.leases.releaseStatement(heldBy(lease, lanes));
+    const release = this.leases.releaseStatement(tokensFor(lease, lanes));
     await removeLanes(lease, lanes, () => this.database.inOneRoundTrip([[QUEUE_SETTINGS], release]));
   }
 
-  /** The same in the transaction that settles the rows: until it commits, the lanes are still held. */
+  /** The same in the transaction that settles the rows: until it commits, the lanes are still leased. */
   releaseIn(tx: Transaction, lease: Lease, lanes: readonly number[]): Promise<void> {
-    return this.leases.release(heldBy(lease, lanes), tx);
+    return this.leases.release(tokensFor(lease, lanes), tx);
   }
 
-  /** Frees lanes whose claimed rows were not settled: the rows become ready or held again, uncharged. */
+  /** Frees lanes whose claimed rows were not settled: the rows become ready or held again, and the attempt is not counted. */
   async giveBack(
     lease: Pick<Lease, 'token' | 'lanes'>,
     lanes: readonly number[] = [...lease.lanes],
@@ -190,7 +183,7 @@ export class LaneQueue<Row extends LaneRow> {
   /**
    * The same after an error that no message is known to have caused: it counts as a crash, but nothing waits for the
    * lease to expire. A message that breaks its connection each time is found this way, like one that kills its process. An
-   * error that no message can have caused (the disk is full) does not count: if it lasted, messages would be charged for it.
+   * error that no message can have caused (the disk is full) does not count: if it lasted, it would use up the attempts of messages.
    * False: the database is unreachable; the lanes are given back before the next lease, or the lease expires.
    */
   async abandon(lease: Lease, error: unknown): Promise<boolean> {
@@ -277,7 +270,7 @@ export class LaneQueue<Row extends LaneRow> {
     ]);
     if (lanes.length === 0) return undefined;
     const marked = lanes.some(({ crashes }) => crashes > 0)
-      ? await tx.query<LaneRow>(this.sql.takeOver, [this.name, token, CHARGED_AFTER, null])
+      ? await tx.query<{ position: number }>(this.sql.takeOver, [this.name, token, COUNTED_AFTER, null])
       : [];
     const suspect = lanes.find(({ crashes }) => crashes >= SUSPECT_AFTER);
     const others = lanes.filter((one) => suspect && one !== suspect).map(({ lane }) => lane);
@@ -292,8 +285,4 @@ export class LaneQueue<Row extends LaneRow> {
   private nextRenewal(): number {
     return performance.now() + this.options.leaseMs / 2;
   }
-}
-
-function heldBy({ token }: Pick<Lease, 'token'>, lanes: readonly number[]): HeldToken[] {
-  return lanes.map((lane) => ({ lane, token }));
 }

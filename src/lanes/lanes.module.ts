@@ -1,8 +1,7 @@
 import { Global, Module } from '@nestjs/common';
 import { LaneMetrics } from './lane-metrics.ts';
-import { Notifications } from './notifications.ts';
 import { Piggyback } from './piggyback.ts';
-import { Wakeups } from './wakeups.ts';
+import { Notifications, Wakeups } from './wakeups.ts';
 
 @Global()
 @Module({

@@ -1,83 +1,53 @@
-import { describe, expect, it } from '@jest/globals';
-import { claimLimits, statsAfter } from './lease.ts';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { until } from '../../test/support/until.ts';
+import { FENCE, RELEASE, RENEW } from './lease.ts';
 
-describe('a claim', () => {
-  it.each([
-    ['evenly, before anything is known', 8, undefined, 64],
-    ['all of it to a lane that is alone', 1, 1, 512],
-    ['among those that were busy', 64, 32, 16],
-    ['a sixteenth of it at most, however few were busy', 64, 1, 32],
-    ['never less than a row', 600, undefined, 1],
-  ])('is shared %s', (_how, lanes, busyLanes, perLane) => {
-    const outlook = busyLanes === undefined ? undefined : { busyLanes, parking: false, more: true };
-    expect(claimLimits({ maxRows: 512 }, lanes, outlook)).toEqual({ maxRows: 512, perLane, window: perLane });
-  });
+/** Named in another order than they are locked. */
+const LANES = Array.from({ length: 40 }, (_, n) => n).toReversed();
+const TOKEN = '00000000-0000-4000-8000-000000000000';
+const TOKENS = LANES.map(() => TOKEN);
 
-  it('gives no lane more than was said, however few there are', () => {
-    expect(claimLimits({ maxRows: 512, maxPerLane: 32 }, 1).perLane).toBe(32);
-  });
+let database: TestDatabase;
+const clients: pg.Client[] = [];
 
-  it.each([
-    ['no lanes', 8, undefined, 0],
-    ['lanes that are not a number', 8, undefined, Number.NaN],
-    ['part of a lane', 8, undefined, 1.5],
-    ['fewer lanes than none', 8, undefined, -1],
-    ['no rows', 0, undefined, 1],
-    ['rows that are not a number', Number.NaN, undefined, 1],
-    ['rows without end', Number.POSITIVE_INFINITY, undefined, 1],
-    ['fewer rows than none', -8, undefined, 1],
-    ['part of a row per lane', 8, 0.5, 1],
-    ['rows per lane that are not a number', 8, Number.NaN, 1],
-  ])('is refused for %s', (_what, maxRows, maxPerLane, lanes) => {
-    expect(() => claimLimits({ maxRows, maxPerLane }, lanes)).toThrow(RangeError);
-  });
+async function connect(): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  clients.push(client);
+  return client;
+}
 
-  it('looks further while it meets rows that it must park', () => {
-    const parking = { busyLanes: 1, parking: true, more: true };
-    expect(claimLimits({ maxRows: 8 }, 1, parking)).toMatchObject({ perLane: 8, window: 500 });
-    expect(claimLimits({ maxRows: 2_000 }, 1, parking)).toMatchObject({ perLane: 2_000, window: 2_000 });
-  });
-
-  it.each([
-    ['lanes gave less than their share', { 7: 3, 8: 2 }, { busyLanes: 1, more: false }],
-    ['one gave all of it', { 7: 4, 8: 2 }, { busyLanes: 1, more: true }],
-    ['both did', { 7: 4, 8: 4 }, { busyLanes: 2, more: true }],
-  ])('tells the next one: %s', (_what, counts, outlook) => {
-    const share = claimLimits({ maxRows: 8 }, 2);
-    expect(statsAfter(share, 2, { rows: rowsOf(counts), parked: 0 })).toEqual({
-      ...outlook,
-      parking: false,
-    });
-  });
-
-  it('leaves more behind when it is full, although no lane gave all that it might have', () => {
-    const share = claimLimits({ maxRows: 64 }, 32, { busyLanes: 1, parking: false, more: true });
-    expect(share.perLane).toBe(4);
-    const rows = rowsOf(Object.fromEntries(Array.from({ length: 32 }, (_, lane) => [lane, 2])));
-    expect(statsAfter(share, 32, { rows, parked: 0 })).toEqual({
-      busyLanes: 32,
-      parking: false,
-      more: true,
-    });
-  });
-
-  it('leaves more behind when it had to park', () => {
-    const share = claimLimits({ maxRows: 8 }, 1);
-    expect(statsAfter(share, 1, { rows: [], parked: 3 })).toEqual({
-      busyLanes: 1,
-      parking: true,
-      more: true,
-    });
-  });
-
-  it('finds lanes busy that gave what was asked of more of them than were to be had', () => {
-    const share = claimLimits({ maxRows: 64 }, 16);
-    expect(statsAfter(share, 2, { rows: rowsOf({ 1: 4, 2: 4 }), parked: 0 }).busyLanes).toBe(2);
-  });
+beforeAll(async () => {
+  database = await createDatabase();
+  for (const lane of LANES)
+    await database.query(
+      `INSERT INTO lane (queue, lane, token, leased_until) VALUES ('outbox', $1, $2, now())`,
+      [lane, TOKEN],
+    );
+});
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.end()));
+  await database.drop();
 });
 
-function rowsOf(counts: Record<number, number>): { lane: number }[] {
-  return Object.entries(counts).flatMap(([lane, n]) =>
-    Array.from({ length: n }, () => ({ lane: Number(lane) })),
-  );
-}
+describe('leased lanes', () => {
+  it.each<[what: string, sql: string, values: unknown[]]>([
+    ['fenced', FENCE, ['outbox', LANES, TOKENS]],
+    ['renewed', RENEW, ['outbox', LANES, TOKENS, 60_000]],
+    ['released', RELEASE, ['outbox', LANES, TOKENS]],
+  ])('are %s in the order of their numbers, which prevents deadlocks', async (_what, sql, values) => {
+    const [holder, waiter, observer] = await Promise.all([connect(), connect(), connect()]);
+    await holder.query('BEGIN');
+    await holder.query(`SELECT FROM lane WHERE queue = 'outbox' AND lane = 0 FOR UPDATE`);
+    await waiter.query('BEGIN');
+    const waiting = waiter.query(sql, values);
+    const blocked = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await until(async () => (await observer.query(blocked)).rowCount === 1);
+    await observer.query(`SELECT FROM lane WHERE queue = 'outbox' AND lane > 0 FOR UPDATE NOWAIT`);
+    await holder.query('ROLLBACK');
+    expect((await waiting).rowCount).toBe(LANES.length);
+    await waiter.query('ROLLBACK');
+  });
+});

@@ -60,7 +60,7 @@ describe('a piggyback lease', () => {
     expect(positions(leased!.rows)).toEqual([1, 2]);
   });
 
-  it('leaves a held lane to its holder, and the message is stored nevertheless', async () => {
+  it('leaves a leased lane to its owner, and the message is stored nevertheless', async () => {
     await postWithLease(b, 'other');
     const { leased } = await postWithLease(a, 'k');
     expect(leased).toBeUndefined();
@@ -76,7 +76,7 @@ describe('a piggyback lease', () => {
     expect(await stored()).toEqual([{ status: 'held', attempt: 0 }]);
   });
 
-  it('leaves a lane to a normal lease if its last holder crashed', async () => {
+  it('leaves a lane to a normal lease if its last owner crashed', async () => {
     await database.query(`UPDATE lane SET crashes = 1 WHERE queue = 'inbox' AND lane = 7`);
     expect((await postWithLease(a, 'k')).leased).toBeUndefined();
   });
@@ -105,22 +105,22 @@ describe('a piggyback lease', () => {
 
 describe('piggyback leases', () => {
   it('are open until their outcome is known and the claimed rows are processed', async () => {
-    const offers = new PiggybackLeases<TestRow>();
+    const piggybacks = new PiggybackLeases<TestRow>();
     let done!: () => void;
-    const made = offers.track(
+    const made = piggybacks.track(
       a.queue.piggyback([7], ONE),
       () => new Promise<void>((resolve) => (done = resolve)),
     );
-    const failed = offers.track(a.queue.piggyback([8], ONE), () => undefined);
-    expect(offers.size).toBe(2);
+    const failed = piggybacks.track(a.queue.piggyback([8], ONE), () => undefined);
+    expect(piggybacks.size).toBe(2);
     failed.failed(new Error('rolled back'));
     let over = false;
-    const all = offers.allSettled().then(() => (over = true));
+    const all = piggybacks.allSettled().then(() => (over = true));
     made.leased([[{ lane: 7 }], [{ position: null, parked: 0 }]]);
     await new Promise(setImmediate);
-    expect([over, offers.size]).toEqual([false, 1]);
+    expect([over, piggybacks.size]).toEqual([false, 1]);
     done();
     await all;
-    expect(offers.size).toBe(0);
+    expect(piggybacks.size).toBe(0);
   });
 });

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { LaneRow, LeasedRows, PiggybackLease } from './lease-request.ts';
+import type { LaneRow, LeasedRows, PiggybackLease } from './lane-queue-types.ts';
 
 type LeaseFactory = (lanes: ReadonlySet<number>) => PiggybackLease<LaneRow> | undefined;
 

@@ -1,8 +1,8 @@
 import type { Stage } from './lane-metrics.ts';
 
 /**
- * lane.lock — until the transaction ends, its holder cannot claim, settle or clear holds in the lane: the transaction acts in
- * place of the holder. Rows that the holder has claimed are not touched. One lane at a time, to avoid deadlocks.
+ * lane.lock — until the transaction ends, its owner cannot claim, settle or clear holds in the lane: the transaction acts in
+ * place of the owner. Rows that the owner has claimed are not touched. One lane at a time, to avoid deadlocks.
  * $1 queue, $2 lane
  */
 export const LOCK_LANE = 'SELECT FROM lane WHERE queue = $1 AND lane = $2 FOR NO KEY UPDATE';
@@ -18,7 +18,7 @@ export const HAS_REQUEUE_HOLD = `
   SELECT FROM hold WHERE queue = $1 AND lane = $2 AND key = $3 AND $4 = ANY (${REQUEUERS})`;
 
 /**
- * hold.setRequeueHold — a key of which only some rows were put back waits, whatever held it before, until the rest is put
+ * hold.setRequeueHold — a key of which only some rows were put back waits, also if another hold held it before, until the rest is put
  * back too: otherwise later rows would overtake the rest. A key that was held by a dead letter continues after that if the
  * requeuer passes dead letters. $1 queue, $2 lane, $3 key, $4 requeuer, $5 note, $6 whether it passes dead letters
  */

@@ -57,11 +57,11 @@ export async function isPartlyRequeued(
 /** In a locked lane: the rows that were put back are processed before later rows, once all of their key are put back. */
 export async function holdRequeuedKeys(
   tx: Transaction,
-  place: LaneRef,
+  laneRef: LaneRef,
   keys: readonly ChangedKey[],
   { name, note, passesDeadLetters }: Requeuer,
 ): Promise<void> {
-  const { stage, lane } = place;
+  const { stage, lane } = laneRef;
   const partial = keys.find((key) => key.partial);
   const completed = completedKeys(keys);
   const due = completedKeys(keys.filter(({ changed }) => changed > 0));
@@ -70,7 +70,7 @@ export async function holdRequeuedKeys(
     // Before the requeue holds are removed: afterwards it would end the hold of a message that became a dead letter since.
     tx.execute(SET_DUE, [stage, lane, due, name, note, passesDeadLetters]),
     tx.execute(REMOVE_REQUEUE_HOLD, [stage, lane, completed, name]),
-    endDeadLetterHolds(tx, place, completed),
+    endDeadLetterHolds(tx, laneRef, completed),
   ]);
 }
 

@@ -36,7 +36,7 @@ afterAll(() => database.drop());
 const statement = takeOver({ table: 'outbox', columns: 'id', onTakeOver: RECORD });
 const values = ['outbox', TOKEN, 3, [256, 257, 258]];
 
-describe('taking over from a crashed holder', () => {
+describe('taking over from a crashed owner', () => {
   it('finds its claimed rows by the indexes of the queue, not by reading all settled rows', async () => {
     const client = new pg.Client({ connectionString: database.url });
     await client.connect();
@@ -50,7 +50,7 @@ describe('taking over from a crashed holder', () => {
     expect(Number(/Buffers: shared hit=(\d+)/.exec(plan)![1])).toBeLessThan(200);
   });
 
-  it('gives them back as they were, uncharged unless one was alone, and returns their positions', async () => {
+  it('gives them back as they were, without counting an attempt unless one was alone, and returns their positions', async () => {
     await database.query(statement, values);
     const rows = await database.query<{ position: string; status: string; attempt: number }>(
       'SELECT position, status, attempt FROM outbox WHERE position > 100000 ORDER BY position',
@@ -63,10 +63,10 @@ describe('taking over from a crashed holder', () => {
       'pending 1',
       'processing 1',
     ]);
-    const told = await database.query<{ delivery: string; attempt: number }>(
+    const reported = await database.query<{ delivery: string; attempt: number }>(
       'SELECT delivery, attempt FROM attempt ORDER BY delivery',
     );
-    expect(told.map(({ delivery, attempt }) => [Number(delivery), attempt])).toEqual([
+    expect(reported.map(({ delivery, attempt }) => [Number(delivery), attempt])).toEqual([
       [100001, 2],
       [100003, 1],
       [100005, 1],

@@ -1,8 +1,8 @@
 import type { Database } from '../database/database.ts';
-import { isServerRefusing } from '../database/faults.ts';
-import { CHARGED_AFTER, NEVER_CHARGED } from './lease.ts';
+import { isServerRefusing } from '../database/errors.ts';
+import { COUNTED_AFTER, NEVER_COUNTED } from './lease.ts';
 
-interface Unreleased {
+interface UnreleasedLease {
   readonly token: string;
   /** Undefined: all lanes of the token, because it is not known which it has. */
   readonly lanes: readonly number[] | undefined;
@@ -10,11 +10,11 @@ interface Unreleased {
 }
 
 /**
- * Lanes that this replica holds, or may hold without knowing it, and does not work on: their release failed because the
+ * Lanes that this replica owns, or may own without knowing it, and does not work on: their release failed because the
  * database was unreachable, or the result of the COMMIT that leased them never arrived. They are given back before the next lease.
  */
 export class UnreleasedLanes {
-  private unreleased: Unreleased[] = [];
+  private unreleased: UnreleasedLease[] = [];
 
   constructor(
     private readonly queue: string,
@@ -33,7 +33,7 @@ export class UnreleasedLanes {
     try {
       return await take();
     } catch (error) {
-      // The commit may have happened: then this replica holds the lanes without knowing it.
+      // The commit may have happened: then this replica owns the lanes without knowing it.
       this.add(token, error);
       throw error;
     }
@@ -49,15 +49,15 @@ export class UnreleasedLanes {
   }
 
   /** The claimed rows of these lanes become ready or held again. */
-  async giveBack({ token, lanes, countsAsCrash }: Unreleased): Promise<void> {
+  async giveBack({ token, lanes, countsAsCrash }: UnreleasedLease): Promise<void> {
     const values = [this.queue, token, lanes ?? null];
-    const chargedAfter = countsAsCrash ? CHARGED_AFTER : NEVER_CHARGED;
+    const countedAfter = countsAsCrash ? COUNTED_AFTER : NEVER_COUNTED;
     await this.database.transaction(async (tx) => {
       // All are awaited, so that the error thrown is the first one and not one that followed from it.
       await Promise.all([
         tx.query(this.freeSql.settings),
         countsAsCrash ? tx.execute(this.freeSql.countCrash, values) : undefined,
-        tx.query(this.sql.giveBack, [this.queue, token, chargedAfter, lanes ?? null]),
+        tx.query(this.sql.giveBack, [this.queue, token, countedAfter, lanes ?? null]),
         tx.execute(this.freeSql.free, values),
       ]);
     });

@@ -1,15 +1,15 @@
 import { formatDuration, parseDuration } from '../config/duration.ts';
 import { maxCallMs } from '../config/max-call.ts';
 import { nearest } from '../config/nearest.ts';
+import { durationFrom, wholeFrom } from '../http/definition-rules.ts';
 import { pointerTo } from '../http/pointer.ts';
 import { type FieldError, Problem } from '../http/problems.ts';
 import { validated } from '../http/valid-body.ts';
 import { headerRefusal } from '../webhooks/listener-headers.ts';
-import { durationFrom, wholeFrom } from './definition-rules.ts';
 import { DEFAULT_TIMEOUT } from './effective-definition.ts';
 import { ListenerDefinition, MAX_HEADERS, MAX_TIMEOUT_MS } from './listener-definition.ts';
 
-export type Checked =
+export type DefinitionCheck =
   | { readonly kind: 'valid'; readonly definition: ListenerDefinition }
   | { readonly kind: 'invalid'; readonly faults: readonly FieldError[] };
 
@@ -34,15 +34,24 @@ const MAX_CHECKED = 100;
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
 const FIELDS = (
-  'mode types url ordered lanes timeout retrySchedule terminalStatuses rateLimit ' +
+  'mode types url ordered lanes timeout retrySchedule lease attempts maxInFlight terminalStatuses rateLimit ' +
   'headers format onDead disableAfter'
 ).split(' ');
+/** Fields that mean something in one mode only. */
+const ONLY_FOR = {
+  webhook: ['url', 'timeout', 'terminalStatuses', 'headers', 'format', 'disableAfter'],
+  pull: ['lease', 'attempts', 'maxInFlight'],
+} as const;
 
 /** Finds everything that is wrong with a definition at once: its shape, its elements, its URL. */
-export async function checkDefinition(value: unknown, { urlRefusal, leaseMs }: Bounds): Promise<Checked> {
+export async function checkDefinition(
+  value: unknown,
+  { urlRefusal, leaseMs }: Bounds,
+): Promise<DefinitionCheck> {
   const faults = await shapeFaults(value);
   if (isObject(value)) {
-    faults.push(...elementFaults(value as Partial<ListenerDefinition>), ...timeoutFaults(value, leaseMs));
+    faults.push(...modeFaults(value), ...elementFaults(value as Partial<ListenerDefinition>));
+    if (value.mode !== 'pull') faults.push(...timeoutFaults(value, leaseMs));
     const refused =
       typeof value.url === 'string' && value.url !== '' ? await urlFault(value.url, urlRefusal) : undefined;
     if (refused) faults.push({ pointer: '/url', detail: refused });
@@ -63,15 +72,28 @@ async function shapeFaults(value: unknown): Promise<FieldError[]> {
     const seen = new Set<string>();
     // One error per pointer: for a nested object that is not an object, the library reports two.
     const first = (error.more.errors ?? []).filter(({ pointer }) => !seen.has(pointer) && seen.add(pointer));
-    faults.push(...first.map(withSuggestion));
+    faults.push(...first.map((fault) => withSuggestion(fault, FIELDS)));
   }
   return faults;
 }
 
-function withSuggestion(fault: FieldError): FieldError {
+/** Names the field that was probably meant. */
+export function withSuggestion(fault: FieldError, fields: readonly string[]): FieldError {
   if (fault.detail !== 'is not a known field') return fault;
-  const meant = nearest(fault.pointer.slice(1), FIELDS, 3);
+  const meant = nearest(fault.pointer.slice(1), fields, 3);
   return meant ? { ...fault, detail: `${fault.detail}; did you mean "${meant}"?` } : fault;
+}
+
+function modeFaults(value: Record<string, unknown>): FieldError[] {
+  const [other, mode] =
+    value.mode === 'pull' ? (['webhook', 'pull'] as const) : (['pull', 'webhook'] as const);
+  const misplaced = ONLY_FOR[other].filter((field) => value[field] !== undefined);
+  const faults = misplaced.map((field) => ({
+    pointer: `/${field}`,
+    detail: `is only for the mode "${other}"`,
+  }));
+  if (mode === 'webhook' && value.url === undefined) faults.push({ pointer: '/url', detail: 'is required' });
+  return faults;
 }
 
 /** With a longer timeout another replica could take the lane over and send again while the first call is in flight. */
@@ -117,10 +139,10 @@ function repeated(field: string, given: unknown): FieldError[] {
   });
 }
 
-function typeFault(value: unknown): string | undefined {
+export function typeFault(value: unknown): string | undefined {
   if (typeof value !== 'string' || value === '') return 'must be a type, or a pattern with *';
   if (value.length > MAX_TYPE) return `must not be longer than ${MAX_TYPE} characters`;
-  return CONTROL.test(value) ? 'must not hold control characters' : undefined;
+  return CONTROL.test(value) ? 'must not contain control characters' : undefined;
 }
 
 function headerFaults(headers: unknown): FieldError[] {
@@ -135,7 +157,7 @@ function headerFaults(headers: unknown): FieldError[] {
       ? 'is there twice: case makes no difference in a header'
       : undefined;
     seen.add(name.toLowerCase());
-    const detail = typeof value === 'string' ? (headerRefusal(name, value) ?? twice) : 'must be a text';
+    const detail = typeof value === 'string' ? (headerRefusal(name, value) ?? twice) : 'must be a string';
     return detail === undefined ? [] : [{ pointer: pointerTo('/headers', name), detail }];
   });
 }

@@ -12,6 +12,10 @@ export interface StoredDefinition extends Omit<ListenerDefinition, 'headers' | '
 
 export const DEFAULT_LANES = 16;
 export const DEFAULT_TIMEOUT = '15s';
+const DEFAULT_LEASE = '30s';
+const DEFAULT_MAX_IN_FLIGHT = 2_000;
+/** Shown by the previous version in place of a URL, during an upgrade. */
+const NO_ORIGIN = 'pull:';
 /** The max rate: then only the limit per key counts. */
 const NO_RATE = 10_000;
 
@@ -21,7 +25,11 @@ export function storedDefinition({
   url,
   ...definition
 }: ListenerDefinition & StoredDefinition): StoredDefinition {
-  return { ...definition, urlOrigin: new URL(url).origin };
+  return { ...definition, urlOrigin: url === undefined ? NO_ORIGIN : new URL(url).origin };
+}
+
+export function modeOf({ mode = 'webhook' }: Pick<StoredDefinition, 'mode'>): 'webhook' | 'pull' {
+  return mode;
 }
 
 /** The URL for readers who must not see its path and query. */
@@ -31,14 +39,18 @@ export function shownOrigin({ urlOrigin, url }: StoredDefinition): string {
 
 /** A definition with all defaults, in the terms of the API. */
 export function effectiveDefinition(definition: StoredDefinition) {
+  const retrySchedule = definition.retrySchedule ?? RETRY_SCHEDULE;
   return {
-    mode: definition.mode ?? ('webhook' as const),
+    mode: modeOf(definition),
     types: definition.types,
     ordered: definition.ordered ?? true,
     timeout: definition.timeout ?? DEFAULT_TIMEOUT,
-    retrySchedule: definition.retrySchedule ?? RETRY_SCHEDULE,
-    // None by default: a receiver that answers 403 for an hour, because its certificate or its proxy is broken, loses
-    // nothing. A listener whose answers are final lists them.
+    retrySchedule,
+    lease: definition.lease ?? DEFAULT_LEASE,
+    attempts: definition.attempts ?? retrySchedule.length + 1,
+    maxInFlight: definition.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT,
+    // None by default: a receiver that returns 403 for an hour, because its certificate or its proxy is broken, loses
+    // nothing. A listener whose responses are final lists them.
     terminalStatuses: definition.terminalStatuses ?? [],
     rateLimit: rateLimitOf(definition),
     format: definition.format ?? ('standard' as const),
@@ -54,11 +66,13 @@ type Terms = Omit<
 
 /** The same for the engine: times in milliseconds. */
 export function termsOf(definition: StoredDefinition): Terms {
-  const { timeout, retrySchedule, ...same } = effectiveDefinition(definition);
+  const { timeout, retrySchedule, lease, attempts, ...same } = effectiveDefinition(definition);
+  const waits = retrySchedule.map((wait) => parseDuration(wait)!);
   return {
     ...same,
     timeoutMs: parseDuration(timeout)!,
-    retryScheduleMs: retrySchedule.map((wait) => parseDuration(wait)!),
+    leaseMs: parseDuration(lease)!,
+    retryScheduleMs: Array.from({ length: attempts - 1 }, (_, n) => waits[Math.min(n, waits.length - 1)]!),
   };
 }
 

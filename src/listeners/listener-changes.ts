@@ -4,9 +4,10 @@ import { type Action, AuditLog } from '../http/audit/audit-log.ts';
 import { Problem } from '../http/problems.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { newSecret } from '../webhooks/signature.ts';
-import { DEFAULT_LANES, storedDefinition } from './effective-definition.ts';
+import { DEFAULT_LANES, modeOf, storedDefinition } from './effective-definition.ts';
 import type { ListenerState } from './listener.ts';
 import type { ListenerDefinition } from './listener-definition.ts';
+import type { RotatedSecret } from './listeners.openapi.ts';
 import { Listeners } from './listeners.ts';
 import {
   type ListenerContent,
@@ -21,7 +22,8 @@ import { MAX_SECRETS, rotated, signingNow } from './secrets/signing-secrets.ts';
 
 export interface Put {
   readonly row: ListenerRow;
-  /** Shown once, in the response that creates the listener. */
+  readonly created: boolean;
+  /** Shown once, in the response to the request that generated it. */
   readonly secret: string | undefined;
 }
 
@@ -42,15 +44,20 @@ export class ListenerChanges {
       await this.audit.record({ by, action: 'listener.put', target: name }, tx);
       const row = await this.store.findAny(name, tx);
       refuseOtherLanes(row, definition);
-      if (row && !row.deleted_at)
-        return { row: await this.replace(row, definition, by, tx), secret: undefined };
-      const secret = newSecret();
-      const content = await this.content(name, definition, [{ secret }]);
+      const replaces = row !== undefined && row.deleted_at === null;
+      if (replaces) refuseOfFile(row, 'change it there');
+      const switches = row !== undefined && modeOf(row.definition) !== modeOf(definition);
+      if (switches) await this.switchMode(row, definition, tx);
+      const secrets = replaces && !switches ? (await this.open(row)).secrets : newSecrets(definition);
+      const content = await this.content(name, definition, secrets);
       const lanes = definition.lanes ?? DEFAULT_LANES;
-      const created = row
-        ? await this.store.bringBack(content, 'api', by, tx)
-        : await this.store.insert(content, { lanes, origin: 'api', by }, tx);
-      return { row: created, secret };
+      const written = replaces
+        ? await this.store.replace(content, by, tx)
+        : row
+          ? await this.store.bringBack(content, 'api', by, tx)
+          : await this.store.insert(content, { lanes, origin: 'api', by }, tx);
+      const isNew = !replaces || switches;
+      return { row: written, created: !replaces, secret: isNew ? secrets[0]?.secret : undefined };
     });
   }
 
@@ -63,10 +70,11 @@ export class ListenerChanges {
     });
   }
 
-  /** The old secret keeps signing for 24 hours, beside the new one. */
-  rotateSecret(name: string, by: string): Promise<{ secret: string; oldSecretUntil: string }> {
+  /** The old secret keeps signing for 24 hours, in addition to the new one. */
+  rotateSecret(name: string, by: string): Promise<RotatedSecret> {
     return this.change(async (tx) => {
       const row = await this.find(name, tx);
+      refusePulled(row, 'it has no secret');
       if (row.secret_from === 'file') refuseOfFile(row, 'give it another secret there');
       const [content, { now }] = [await this.open(row), await this.store.revision(tx)];
       if (signingNow(content.secrets, now).length >= MAX_SECRETS)
@@ -114,15 +122,15 @@ export class ListenerChanges {
     });
   }
 
-  private async replace(
-    row: ListenerRow,
-    definition: ListenerDefinition,
-    by: string,
-    tx: Transaction,
-  ): Promise<ListenerRow> {
-    refuseOfFile(row, 'change it there');
-    const { secrets } = await this.open(row);
-    return this.store.replace(await this.content(row.name, definition, secrets), by, tx);
+  private async switchMode(row: ListenerRow, definition: ListenerDefinition, tx: Transaction): Promise<void> {
+    if (await this.store.switchMode(row.number, modeOf(definition), tx)) return;
+    throw new Problem(
+      'conflict',
+      `It has ${PENDING_OF[modeOf(row.definition)]}; wait until none is pending.`,
+      {
+        errors: [{ pointer: '/mode', detail: `must be "${modeOf(row.definition)}"` }],
+      },
+    );
   }
 
   private async content(
@@ -130,7 +138,7 @@ export class ListenerChanges {
     definition: ListenerDefinition,
     secrets: Confidential['secrets'],
   ): Promise<ListenerContent> {
-    const { url, headers = {} } = definition;
+    const { url = '', headers = {} } = definition;
     const sealed = await this.seal(name, { secrets, headers, url });
     return { name, definition: storedDefinition(definition), sealed, secretFrom: 'service' };
   }
@@ -183,6 +191,21 @@ function refuseOtherLanes(row: ListenerRow | undefined, { lanes }: ListenerDefin
       `leave lanes out, or create a listener of another name with ${lanes}.`,
     { errors: [{ pointer: '/lanes', detail: `must be ${row.lanes}` }] },
   );
+}
+
+const PENDING_OF = {
+  webhook: 'deliveries that are meant for its endpoint',
+  pull: 'messages that are meant for its consumers',
+};
+
+function newSecrets(definition: ListenerDefinition): Confidential['secrets'] {
+  return modeOf(definition) === 'pull' ? [] : [{ secret: newSecret() }];
+}
+
+/** For what only webhooks have. */
+export function refusePulled({ definition }: Pick<ListenerRow, 'definition'>, reason: string): void {
+  if (modeOf(definition) === 'pull')
+    throw new Problem('conflict', `This listener has the mode "pull": ${reason}.`);
 }
 
 function refuseOfFile(row: ListenerRow, nextStep: string): void {

@@ -1,8 +1,16 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import { IsBoolean, IsIn, ValidateNested } from 'class-validator';
+import {
+  anObject,
+  aText,
+  durationFrom,
+  listOf,
+  Must,
+  numberFrom,
+  wholeFrom,
+} from '../http/definition-rules.ts';
 import { Optional } from '../http/optional.ts';
-import { anObject, aText, durationFrom, listOf, Must, numberFrom, wholeFrom } from './definition-rules.ts';
 import { MAX_LISTENER_LANES } from './listener.ts';
 
 export const MAX_TYPES = 50;
@@ -10,6 +18,10 @@ export const MAX_RETRIES = 50;
 export const MAX_STATUSES = 50;
 export const MAX_HEADERS = 50;
 export const MAX_TIMEOUT_MS = 60_000;
+const MIN_LEASE_MS = 1_000;
+export const MAX_LEASE_MS = 12 * 3_600_000;
+const MAX_PULL_ATTEMPTS = 1_000;
+const MAX_IN_FLIGHT = 20_000;
 
 /** The schedule that Standard Webhooks recommends; 75 hours in all. */
 export const RETRY_SCHEDULE = ['5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'];
@@ -32,6 +44,7 @@ class RateLimit {
   perSecond?: number;
 
   @ApiPropertyOptional({
+    type: 'integer',
     minimum: 1,
     maximum: 100_000,
     example: 60,
@@ -50,37 +63,45 @@ class RateLimit {
 }
 
 class DisableAfter {
-  @ApiProperty({ minimum: 300, maximum: 599, example: 403 })
+  @ApiProperty({ type: 'integer', minimum: 300, maximum: 599, example: 403 })
   @Must(wholeFrom(300, 599))
   status: number;
 
-  @ApiProperty({ minimum: 1, maximum: 10_000, example: 10 })
+  @ApiProperty({ type: 'integer', minimum: 1, maximum: 10_000, example: 10 })
   @Must(wholeFrom(1, 10_000))
   times: number;
 }
 
 /** The body of a PUT, or an entry of LISTENERS_FILE; stored as given. Elements of lists are checked by `elementFaults`. */
 export class ListenerDefinition {
-  @ApiPropertyOptional({ enum: ['webhook', 'pull'], default: 'webhook', description: '`pull` comes later.' })
+  @ApiPropertyOptional({
+    enum: ['webhook', 'pull'],
+    default: 'webhook',
+    description:
+      '`pull`: a work queue; consumers fetch the messages with `POST …/pull`. Can be changed when nothing is pending.',
+  })
   @Optional()
-  @Must(aServedMode)
+  @IsIn(['webhook', 'pull'], { message: 'must be "webhook" or "pull"' })
   mode?: 'webhook' | 'pull';
 
   @ApiProperty({
     type: [String],
+    minItems: 1,
+    maxItems: MAX_TYPES,
     example: ['urn:ekp:events/*'],
-    description: `Types of messages, at most ${MAX_TYPES}; \`*\` stands for any characters.`,
+    description: 'Types of messages; `*` matches any characters.',
   })
   @Must(listOf(1, MAX_TYPES))
   types: string[];
 
-  @ApiProperty({
+  @ApiPropertyOptional({
     example: 'https://example.com/webhooks',
     description:
-      'Public, unless EGRESS_ALLOW permits more. Kept encrypted; its path and query are shown to admins only.',
+      'Required for webhooks. Public, unless EGRESS_ALLOW permits more. Kept encrypted; its path and query are shown to admins only.',
   })
+  @Optional()
   @Must(aText)
-  url: string;
+  url?: string;
 
   @ApiPropertyOptional({ default: true, description: 'Deliveries of a key keep their order.' })
   @Optional()
@@ -88,11 +109,12 @@ export class ListenerDefinition {
   ordered?: boolean;
 
   @ApiPropertyOptional({
+    type: 'integer',
     minimum: 1,
     maximum: MAX_LISTENER_LANES,
     default: 16,
     description:
-      'Most deliveries in flight to it, over all replicas, and at most 100 of one replica. Cannot be changed later.',
+      'Most deliveries in flight to a webhook, over all replicas, and at most 100 of one replica. Cannot be changed later.',
   })
   @Optional()
   @Must(wholeFrom(1, MAX_LISTENER_LANES))
@@ -108,6 +130,8 @@ export class ListenerDefinition {
 
   @ApiPropertyOptional({
     type: [String],
+    minItems: 1,
+    maxItems: MAX_RETRIES,
     default: RETRY_SCHEDULE,
     description:
       'The wait before each further attempt (+0–20 %); after the last one a delivery is a dead letter.',
@@ -117,10 +141,43 @@ export class ListenerDefinition {
   retrySchedule?: string[];
 
   @ApiPropertyOptional({
-    type: [Number],
+    default: '30s',
+    description:
+      'Only for `pull`: how long a consumer has a message before it is handed out again; 1s to 12h.',
+  })
+  @Optional()
+  @Must(durationFrom(MIN_LEASE_MS, MAX_LEASE_MS))
+  lease?: string;
+
+  @ApiPropertyOptional({
+    type: 'integer',
+    minimum: 1,
+    maximum: MAX_PULL_ATTEMPTS,
+    description:
+      'Only for `pull`: how often a message is handed out before it is a dead letter. Default: one more than `retrySchedule` has waits; with more attempts its last wait is repeated.',
+  })
+  @Optional()
+  @Must(wholeFrom(1, MAX_PULL_ATTEMPTS))
+  attempts?: number;
+
+  @ApiPropertyOptional({
+    type: 'integer',
+    minimum: 1,
+    maximum: MAX_IN_FLIGHT,
+    default: 2_000,
+    description: 'Only for `pull`: max messages that consumers have at a time, over all replicas.',
+  })
+  @Optional()
+  @Must(wholeFrom(1, MAX_IN_FLIGHT))
+  maxInFlight?: number;
+
+  @ApiPropertyOptional({
+    type: 'array',
+    items: { type: 'integer' },
+    maxItems: MAX_STATUSES,
     default: [],
     example: [400, 403],
-    description: 'Answers after which a delivery is not retried.',
+    description: 'Responses after which a delivery is not retried.',
   })
   @Optional()
   @Must(listOf(0, MAX_STATUSES))
@@ -158,18 +215,13 @@ export class ListenerDefinition {
   onDead?: 'skip' | 'hold';
 
   @ApiPropertyOptional({
-    description: 'The listener is disabled after this number of answers with this status in a row.',
+    description: 'The listener is disabled after this number of responses with this status in a row.',
   })
   @Optional()
   @Must(anObject)
   @ValidateNested()
   @Type(() => DisableAfter)
   disableAfter?: DisableAfter;
-}
-
-function aServedMode(value: unknown): string | undefined {
-  if (value === 'pull') return 'cannot be "pull" yet; use "webhook"';
-  return value === 'webhook' ? undefined : 'must be "webhook"';
 }
 
 function aRateLimit(value: unknown): string | undefined {

@@ -5,23 +5,23 @@ import { Listeners } from './listeners.ts';
 @Injectable()
 export class ListenerMetrics {
   constructor(metrics: Metrics, listeners: Listeners) {
-    metrics.gauge({
-      name: 'listeners',
-      help: 'Number of listeners, by state.',
+    metrics.gauge('listeners', 'Number of listeners, by state.', {
       labelNames: ['state'],
       collect() {
         for (const state of ['active', 'paused', 'disabled'] as const)
           this.set({ state }, listeners.all().filter((listener) => listener.state === state).length);
       },
     });
-    metrics.gauge({
-      name: 'listener_secrets',
-      help: 'Number of listeners whose secrets are sealed with each master key; a key without any can be removed from SECRETS_KEYS.',
-      labelNames: ['key'],
-      collect() {
-        this.reset();
-        for (const key of listeners.masterKeys()) this.inc({ key });
+    metrics.gauge(
+      'listener_secrets',
+      'Number of listeners whose secrets are sealed with each master key; a key without any can be removed from SECRETS_KEYS.',
+      {
+        labelNames: ['key'],
+        collect() {
+          this.reset();
+          for (const key of listeners.masterKeys()) this.inc({ key });
+        },
       },
-    });
+    );
   }
 }

@@ -1,6 +1,8 @@
 import { effectiveDefinition, shownOrigin } from './effective-definition.ts';
+import { type HealthRow, healthView } from './listener-health-view.ts';
+import type { ListenerView } from './listeners.openapi.ts';
 import type { ListenerRow } from './listeners-store.ts';
-import type { Opened } from './secrets/confidential.ts';
+import type { OpenResult } from './secrets/confidential.ts';
 
 const HIDDEN = '(hidden)';
 
@@ -8,30 +10,63 @@ const HIDDEN = '(hidden)';
  * A listener as the API shows it, including defaults; never its secrets. Only admins see the values of its headers and the path
  * and query of its URL.
  */
-export function listenerView(row: ListenerRow, opened: Opened, reader: { readonly isAdmin: boolean }) {
-  const { rateLimit, disableAfter, mode, types, ...definition } = effectiveDefinition(row.definition);
-  const content = opened.kind === 'opened' ? opened.content : undefined;
-  const headers = content?.headers ?? {};
+export function listenerView(
+  row: ListenerRow,
+  opened: OpenResult,
+  reader: { readonly isAdmin: boolean },
+  health: HealthRow | undefined,
+): ListenerView {
+  const effective = effectiveDefinition(row.definition);
+  const { mode, types, ordered, retrySchedule, onDead, rateLimit } = effective;
+  const isPulled = mode === 'pull';
   return {
     name: row.name,
     mode,
     types,
-    url: (reader.isAdmin ? content?.url : undefined) ?? shownOrigin(row.definition),
-    ...definition,
+    ...(isPulled ? {} : { url: urlOf(row, opened, reader) }),
+    ordered,
+    retrySchedule,
+    onDead,
+    ...(isPulled ? pullView(effective) : webhookView(effective, opened, reader)),
     lanes: row.lanes,
     rateLimit: rateLimit ?? null,
-    disableAfter: disableAfter ?? null,
-    headers: reader.isAdmin
-      ? headers
-      : Object.fromEntries(Object.keys(headers).map((name) => [name, HIDDEN])),
     ...stateOf(row, opened),
+    health: healthView(health, rateLimit),
     origin: row.origin,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
 }
 
-function stateOf(row: ListenerRow, opened: Opened) {
+type Effective = ReturnType<typeof effectiveDefinition>;
+type Reader = Parameters<typeof listenerView>[2];
+
+function urlOf({ definition }: ListenerRow, opened: OpenResult, { isAdmin }: Reader): string {
+  const content = isAdmin && opened.kind === 'opened' ? opened.content : undefined;
+  return content?.url ?? shownOrigin(definition);
+}
+
+function pullView({ lease, attempts, maxInFlight }: Effective) {
+  return { lease, attempts, maxInFlight };
+}
+
+function webhookView(effective: Effective, opened: OpenResult, { isAdmin }: Reader) {
+  const { timeout, terminalStatuses, format, disableAfter } = effective;
+  const headers = opened.kind === 'opened' ? opened.content.headers : {};
+  const hidden = () => Object.fromEntries(Object.keys(headers).map((name) => [name, HIDDEN]));
+  return {
+    timeout,
+    terminalStatuses,
+    format,
+    disableAfter: disableAfter ?? null,
+    headers: isAdmin ? headers : hidden(),
+  };
+}
+
+function stateOf(
+  row: ListenerRow,
+  opened: OpenResult,
+): Pick<ListenerView, `state${string}` & keyof ListenerView> {
   const { state, state_reason, state_since, state_by } = row;
   const known = { state, stateReason: state_reason, stateSince: state_since, stateBy: state_by };
   if (opened.kind === 'opened') return known;

@@ -1,4 +1,4 @@
-/** Which types an endpoint receives, and how: a definition as the engine uses it (times in milliseconds). */
+/** Which types an endpoint receives or a consumer pulls, and how: a definition as the engine uses it (times in milliseconds). */
 export interface Listener {
   /** Names its lanes: the n-th lane of a listener is `number * 256 + n`. */
   readonly number: number;
@@ -8,11 +8,16 @@ export interface Listener {
   readonly mode: 'webhook' | 'pull';
   /** Exact types, or patterns with `*` for any characters. */
   readonly types: readonly string[];
+  /** Empty if it is pulled. */
   readonly url: string;
   readonly ordered: boolean;
   readonly lanes: number;
   readonly timeoutMs: number;
   readonly retryScheduleMs: readonly number[];
+  /** Of a listener that is pulled: how long a consumer has a message. */
+  readonly leaseMs: number;
+  /** Of a listener that is pulled: max messages that consumers have at a time. */
+  readonly maxInFlight: number;
   readonly terminalStatuses: readonly number[];
   readonly rateLimit: RateLimitRule | undefined;
   readonly headers: Readonly<Record<string, string>>;
@@ -35,3 +40,21 @@ export type ListenerState = 'active' | 'paused' | 'disabled';
 
 /** Max lanes of one listener, and the distance between the lane numbers of two listeners. */
 export const MAX_LISTENER_LANES = 256;
+
+/** A rate limit per key needs the key as well, so it implies order. */
+export function keepsOrder({ ordered, rateLimit }: Pick<Listener, 'ordered' | 'rateLimit'>): boolean {
+  return ordered || rateLimit?.perKey !== undefined;
+}
+
+/** The lane of a message at a listener; WRITE_DELIVERIES computes the same. */
+export function laneOfDelivery(
+  listener: Pick<Listener, 'number' | 'lanes' | 'ordered' | 'rateLimit'>,
+  message: { readonly lane: number; readonly position: number },
+): number {
+  const nth = (keepsOrder(listener) ? message.lane : message.position) % listener.lanes;
+  return listener.number * MAX_LISTENER_LANES + nth;
+}
+
+export function listenerOfLane(lane: number): number {
+  return Math.floor(lane / MAX_LISTENER_LANES);
+}

@@ -5,20 +5,25 @@ import { isName } from '../http/names.ts';
 import { Problem } from '../http/problems.ts';
 import type { StoredDefinition } from './effective-definition.ts';
 import type { ListenerState } from './listener.ts';
+import type { HealthRow } from './listener-health-view.ts';
 import {
   ANY_LISTENER,
   BRING_BACK_LISTENER,
   DELETE_LISTENER,
   DELETED_NUMBERS,
   FORGET_URLS,
+  HAS_PENDING,
+  HEALTH,
   INSERT_LANES,
   INSERT_LISTENER,
   LISTENER,
   LISTENERS_PAGE,
   LIVE_LISTENERS,
+  LOCK_LANES,
   REPLACE_LISTENER,
   RESEAL_LISTENER,
   REVISION,
+  SET_LANES,
   SET_STATE,
   STILL_CURRENT,
   TAKE_TURN,
@@ -105,6 +110,11 @@ export class ListenersStore {
     return row;
   }
 
+  async health(listeners: readonly Pick<ListenerRow, 'number'>[]): Promise<ReadonlyMap<number, HealthRow>> {
+    const rows = await this.database.query<HealthRow>(HEALTH, [listeners.map(({ number }) => number)]);
+    return new Map(rows.map((row) => [row.listener, row]));
+  }
+
   page(after: string | undefined, limit: number): Promise<ListenerRow[]> {
     return this.database.query(LISTENERS_PAGE, [after ?? '', limit]);
   }
@@ -126,8 +136,17 @@ export class ListenersStore {
       by,
     ];
     const [row] = await tx.query<ListenerRow>(INSERT_LISTENER, values);
-    await tx.execute(INSERT_LANES, [row!.number, lanes]);
+    await tx.execute(INSERT_LANES, [row!.number, lanes, definition.mode === 'pull']);
     return row!;
+  }
+
+  /** False, and nothing is changed: it has pending deliveries, which are meant for the other mode. */
+  async switchMode(number: number, mode: 'webhook' | 'pull', tx: Transaction): Promise<boolean> {
+    await tx.query(LOCK_LANES, [number]);
+    // A separate statement sees what was claimed until the lanes were locked.
+    if ((await tx.query(HAS_PENDING, [number])).length > 0) return false;
+    await tx.execute(SET_LANES, [number, mode === 'pull']);
+    return true;
   }
 
   async replace(content: ListenerContent, by: string, tx: Transaction): Promise<ListenerRow> {

@@ -1,16 +1,14 @@
-import { Global, Inject, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { Global, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { Database } from '../database/database.ts';
 import { EgressGuard } from '../webhooks/egress-guard.ts';
 import { WebhookSender } from '../webhooks/webhook-sender.ts';
-import { ListenersFile } from './file/listeners-file.ts';
 import { ListenerChanges } from './listener-changes.ts';
 import { ListenerMetrics } from './listener-metrics.ts';
 import { ListenersController } from './listeners.controller.ts';
 import { Listeners } from './listeners.ts';
 import { ListenersStore } from './listeners-store.ts';
 import { Ping } from './ping.ts';
-import { refuseShortLease } from './refuse-short-lease.ts';
 import { ConfidentialBox } from './secrets/confidential.ts';
 import { MasterKeys } from './secrets/master-keys.ts';
 import { Reseal } from './secrets/reseal.ts';
@@ -36,27 +34,14 @@ import { Reseal } from './secrets/reseal.ts';
     ListenersStore,
     Listeners,
     ListenerChanges,
-    ListenersFile,
     ListenerMetrics,
     Ping,
     Reseal,
   ],
-  exports: [Listeners, ListenerChanges, ListenersStore, ConfidentialBox, WebhookSender],
+  exports: [Listeners, ListenerChanges, ListenersStore, ConfidentialBox, EgressGuard, WebhookSender],
 })
-export class ListenersModule implements OnModuleInit, OnApplicationShutdown {
-  constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
-    private readonly file: ListenersFile,
-    private readonly listeners: Listeners,
-    private readonly sender: WebhookSender,
-  ) {}
-
-  /** Before any processor starts (at bootstrap): a message handled without the listeners would never be sent to them. */
-  async onModuleInit(): Promise<void> {
-    await this.file.reconcile();
-    await this.listeners.refresh();
-    refuseShortLease(this.settings.outboxLease, this.listeners.all());
-  }
+export class ListenersModule implements OnApplicationShutdown {
+  constructor(private readonly sender: WebhookSender) {}
 
   async onApplicationShutdown(): Promise<void> {
     await this.sender.close();

@@ -13,7 +13,7 @@ const settings = loadSettings({ SECRETS_KEYS: `k1=${randomBytes(32).toString('ba
 const log = createLog(settings, { write: () => undefined });
 const box = new ConfidentialBox(new MasterKeys(settings, log));
 
-/** What the database has, and whether it answers. */
+/** What the database contains, and whether it is available. */
 let revision: number;
 let rows: ListenerRow[];
 let isAway: boolean;
@@ -40,12 +40,12 @@ beforeEach(() => {
   listeners = new Listeners(store, box, log, new Loops({ roles: [] }, log, new Metrics()));
 });
 
-describe('the listeners a replica knows', () => {
-  it('are not asked for before they are known', () => {
+describe('the listeners that a replica knows', () => {
+  it('cannot be read before they are known', () => {
     expect(() => listeners.of('a')).toThrow('not loaded yet');
   });
 
-  it('stay known while the database is away, and change when it is back', async () => {
+  it('stay known while the database is unavailable, and change when it is back', async () => {
     rows = [await row('one', 1)];
     await listeners.refresh();
     isAway = true;
@@ -59,7 +59,7 @@ describe('the listeners a replica knows', () => {
     expect(listeners.of('one/x')).toEqual([]);
   });
 
-  it('are never older than what was known already, when two looks end in the other order', async () => {
+  it('never go back to an older revision when two reads end in the other order', async () => {
     await listeners.refresh();
     let goOn!: () => void;
     let isThere!: () => void;

@@ -41,9 +41,30 @@ export const INSERT_LISTENER = `
   VALUES (${NEXT_REVISION}, $1, $2, $3, $4, $5, $6, $7, $8, $8, $8)
   RETURNING ${COLUMNS}`;
 
-/** listener.lanes — $1 number, $2 lanes */
+/** The lanes of a listener that is pulled are leased for ever: no replica sends from them. */
+const LEASED_UNTIL = (pulled: string) =>
+  `CASE WHEN ${pulled} THEN 'infinity' ELSE '-infinity' END::timestamptz`;
+
+/** listener.lanes — $1 number, $2 lanes, $3 whether it is pulled */
 export const INSERT_LANES = `
-  INSERT INTO lane (queue, lane) SELECT 'outbox', $1::integer * 256 + generate_series(0, $2::integer - 1)`;
+  INSERT INTO lane (queue, lane, leased_until)
+  SELECT 'outbox', $1::integer * 256 + generate_series(0, $2::integer - 1), ${LEASED_UNTIL('$3::boolean')}`;
+
+/** listener.lockLanes — until the transaction ends, nothing is claimed from them or handed out. $1 number */
+export const LOCK_LANES = `
+  SELECT FROM lane WHERE queue = 'outbox' AND lane BETWEEN $1::integer * 256 AND $1::integer * 256 + 255
+  ORDER BY lane FOR NO KEY UPDATE`;
+
+/** listener.pending — whether it has deliveries that are not settled. $1 number */
+export const HAS_PENDING = `
+  SELECT FROM outbox
+  WHERE lane BETWEEN $1::integer * 256 AND $1::integer * 256 + 255 AND settled_at IS NULL AND (waits IS NULL OR waits = 'held')
+  LIMIT 1`;
+
+/** listener.setLanes — for the other mode, in locked lanes. $1 number, $2 whether it is pulled */
+export const SET_LANES = `
+  UPDATE lane SET leased_until = ${LEASED_UNTIL('$2::boolean')}, token = NULL, replica = NULL, crashes = 0
+  WHERE queue = 'outbox' AND lane BETWEEN $1::integer * 256 AND $1::integer * 256 + 255`;
 
 /** listener.replace — its state stays as it is. $1 name, $2 definition, $3 types, $4 sealed, $5 secret from, $6 by */
 export const REPLACE_LISTENER = `
@@ -80,3 +101,11 @@ export const RESEAL_LISTENER = `
 /** listener.forgetUrls — of deleted listeners, as the previous version wrote them: bringing one back defines its URL again. */
 export const FORGET_URLS = `
   UPDATE listener SET definition = definition - 'url' WHERE deleted_at IS NOT NULL AND definition ? 'url'`;
+
+/** listener.health — of those that something keeps from receiving now, or whose circuit is open. $1 numbers */
+export const HEALTH = `
+  SELECT listener.number AS listener, COALESCE(gate.openings, 0) AS openings, gate.reason,
+         CASE WHEN gate.closed_until > clock_timestamp() THEN gate.closed_until END AS closed_until,
+         CASE WHEN rate.next_at > clock_timestamp() THEN rate.next_at END AS limited_until
+  FROM unnest($1::integer[]) AS listener(number)
+  LEFT JOIN gate ON gate.listener = listener.number LEFT JOIN rate ON rate.listener = listener.number`;

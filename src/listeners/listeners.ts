@@ -5,7 +5,7 @@ import { LOG, type Log } from '../telemetry/logger.ts';
 import { termsOf } from './effective-definition.ts';
 import type { Listener } from './listener.ts';
 import { type ListenerRow, ListenersStore } from './listeners-store.ts';
-import { type Confidential, ConfidentialBox, type Opened } from './secrets/confidential.ts';
+import { type Confidential, ConfidentialBox, type OpenResult } from './secrets/confidential.ts';
 import { keyIdOf } from './secrets/sealed-box.ts';
 import { signingNow } from './secrets/signing-secrets.ts';
 import { TypeIndex } from './type-patterns.ts';
@@ -16,10 +16,11 @@ const REFRESH_MS = 1_000;
 const ENGINE = 'sluice';
 
 /** All listeners at one revision. */
-interface Known {
+interface ListenerSnapshot {
   readonly revision: number;
   readonly listeners: readonly Listener[];
   readonly byNumber: ReadonlyMap<number, Listener>;
+  readonly byName: ReadonlyMap<string, Listener>;
   readonly index: TypeIndex<Listener>;
   readonly deleted: ReadonlySet<number>;
   /** When the next signing secret expires, by the database's clock. */
@@ -29,15 +30,15 @@ interface Known {
 }
 
 /**
- * All listeners as of the last refresh, from memory. They stay known while the database is away: a fan-out never misses a
+ * All listeners as of the last refresh, from memory. They stay in memory while the database is away: a fan-out never misses a
  * listener because of an error.
  */
 @Injectable()
 export class Listeners {
-  private known: Known | undefined;
+  private snapshot: ListenerSnapshot | undefined;
   private readonly watchers: (() => void)[] = [];
   /** By name; decrypted again only when the sealed text changed, or could not be decrypted before. */
-  private opened = new Map<string, { readonly sealed: string; readonly opened: Opened }>();
+  private opened = new Map<string, { readonly sealed: string; readonly opened: OpenResult }>();
   /** Number of the last refresh that was started, and of the last one that was applied. */
   private refreshes = 0;
   private applied = 0;
@@ -48,10 +49,7 @@ export class Listeners {
     @Inject(LOG) private readonly log: Log,
     loops: Loops,
   ) {
-    loops.run('any', 'listeners', REFRESH_MS, async () => {
-      await this.refresh();
-      return 'idle';
-    });
+    loops.every('any', 'listeners', REFRESH_MS, () => this.refresh());
   }
 
   /** The listeners of a type, in any state: the deliveries of a paused one stay pending. */
@@ -61,6 +59,10 @@ export class Listeners {
 
   all(): readonly Listener[] {
     return this.now.listeners;
+  }
+
+  byName(name: string): Listener | undefined {
+    return this.now.byName.get(name);
   }
 
   byNumber(number: number): Listener | undefined {
@@ -92,9 +94,9 @@ export class Listeners {
     return changed;
   }
 
-  /** For each listener, the id of the master key that its secrets are sealed with. */
+  /** For each listener with secrets, the id of the master key that its secrets are sealed with. */
   masterKeys(): string[] {
-    return [...this.opened.values()].map(({ sealed }) => keyIdOf(sealed) ?? '');
+    return [...this.opened.values()].flatMap(({ sealed }) => keyIdOf(sealed) ?? []);
   }
 
   /** Called after each refresh that found a change. */
@@ -116,24 +118,24 @@ export class Listeners {
   async refresh(): Promise<void> {
     const refresh = ++this.refreshes;
     const { revision, now } = await this.store.revision();
-    const isSame = this.known?.revision === revision && now.getTime() < this.known.nextExpiryMs;
-    if (isSame && this.known?.locked === 0) return;
+    const isSame = this.snapshot?.revision === revision && now.getTime() < this.snapshot.nextExpiryMs;
+    if (isSame && this.snapshot?.locked === 0) return;
     const [rows, deleted] = await Promise.all([this.store.live(), this.store.deletedNumbers()]);
-    const known = knownFrom(await this.open(rows), deleted, revision, now);
-    if (isSame && this.known?.locked === known.locked) return;
+    const snapshot = snapshotOf(await this.open(rows), deleted, revision, now);
+    if (isSame && this.snapshot?.locked === snapshot.locked) return;
     // Two concurrent refreshes may end in reverse order: the later one counts.
     if (refresh < this.applied) return;
     this.applied = refresh;
-    this.known = known;
+    this.snapshot = snapshot;
     for (const watcher of this.watchers) watcher();
   }
 
-  private get now(): Known {
-    if (!this.known) throw new Error('listeners were not loaded yet');
-    return this.known;
+  private get now(): ListenerSnapshot {
+    if (!this.snapshot) throw new Error('listeners were not loaded yet');
+    return this.snapshot;
   }
 
-  private async open(rows: readonly ListenerRow[]): Promise<{ row: ListenerRow; opened: Opened }[]> {
+  private async open(rows: readonly ListenerRow[]): Promise<{ row: ListenerRow; opened: OpenResult }[]> {
     const before = this.opened;
     const open = async (row: ListenerRow) => {
       const known = before.get(row.name);
@@ -156,18 +158,19 @@ export class Listeners {
   }
 }
 
-function knownFrom(
-  all: readonly { readonly row: ListenerRow; readonly opened: Opened }[],
+function snapshotOf(
+  all: readonly { readonly row: ListenerRow; readonly opened: OpenResult }[],
   deleted: readonly number[],
   revision: number,
   now: Date,
-): Known {
+): ListenerSnapshot {
   const listeners = all.map(({ row, opened }) => listenerOf(row, opened, now));
   const expiries = all.flatMap(({ opened }) => (opened.kind === 'opened' ? expiriesOf(opened.content) : []));
   return {
     revision,
     listeners,
     byNumber: new Map(listeners.map((listener) => [listener.number, listener])),
+    byName: new Map(listeners.map((listener) => [listener.name, listener])),
     index: new TypeIndex(listeners),
     deleted: new Set(deleted),
     nextExpiryMs: Math.min(Number.POSITIVE_INFINITY, ...expiries.filter((ms) => ms > now.getTime())),
@@ -176,7 +179,7 @@ function knownFrom(
 }
 
 /** A listener whose secrets cannot be read counts as disabled: receivers would refuse unsigned deliveries. */
-export function listenerOf(row: ListenerRow, opened: Opened, now: Date): Listener {
+export function listenerOf(row: ListenerRow, opened: OpenResult, now: Date): Listener {
   const { number, name, revision, lanes } = row;
   const terms = { number, name, revision, lanes, ...termsOf(row.definition) };
   if (opened.kind === 'locked') return { ...terms, state: 'disabled', url: '', headers: {}, secrets: [] };

@@ -1,20 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import type { Answer } from '../webhooks/answer.ts';
+import type { CallResult } from '../webhooks/call-result.ts';
 import { EgressGuard } from '../webhooks/egress-guard.ts';
 import { type WebhookRequest, webhookRequest } from '../webhooks/webhook-request.ts';
 import { WebhookSender } from '../webhooks/webhook-sender.ts';
 import type { Listener } from './listener.ts';
-
-export interface PingOutcome {
-  readonly delivered: boolean;
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly durationMs: number;
-}
+import type { PingOutcome } from './listeners.openapi.ts';
 
 /**
- * Sends a ping now, whatever the listener's state: signed and guarded like a delivery, but not stored. On a connection of its
+ * Sends a ping now, in any state of the listener: signed and guarded like a delivery, but not stored. On a connection of its
  * own: it tries DNS and TLS as they are now, does not wait for deliveries that hang, and does not delay any.
  */
 @Injectable()
@@ -34,16 +28,16 @@ export class Ping {
       occurredAt: new Date(),
       payload: JSON.stringify({ listener: listener.name }),
     };
-    const answer = await this.post(webhookRequest(ping, listener), listener.timeoutMs);
-    const durationMs = Math.round(answer.durationMs);
-    if (answer.kind === 'failed')
-      return { delivered: false, status: null, error: `${answer.fault}: ${answer.detail}`, durationMs };
-    const { status } = answer;
+    const result = await this.post(webhookRequest(ping, listener), listener.timeoutMs);
+    const durationMs = Math.round(result.durationMs);
+    if (result.kind === 'failed')
+      return { delivered: false, status: null, error: `${result.reason}: ${result.detail}`, durationMs };
+    const { status } = result;
     const delivered = status >= 200 && status < 300;
     return { delivered, status, error: delivered ? null : `answered ${status}`, durationMs };
   }
 
-  private async post(request: WebhookRequest, timeoutMs: number): Promise<Answer> {
+  private async post(request: WebhookRequest, timeoutMs: number): Promise<CallResult> {
     const sender = new WebhookSender(this.guard);
     try {
       return await sender.send(request, { timeoutMs });

@@ -30,11 +30,11 @@ describe('a type pattern', () => {
     ['[a-z]*', 'b', false],
     ['urn:*:events/*-accepted', 'urn:ekp:events/candidate-accepted', true],
     ['urn:*:events/*-accepted', 'urn:ekp:commands/candidate-accepted', false],
-  ])('%s meets %j: %s', (pattern, type, fits) => {
+  ])('%s matches %j: %s', (pattern, type, fits) => {
     expect(compilePattern(pattern)(type)).toBe(fits);
   });
 
-  it('fits exactly what the regular expression of the same meaning fits', () => {
+  it('matches exactly what the equivalent regular expression matches', () => {
     const letters = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 8 });
     const patterns = fc.string({ unit: fc.constantFrom('a', 'b', '.', '*'), maxLength: 7 });
     fc.assert(
@@ -46,7 +46,7 @@ describe('a type pattern', () => {
     );
   });
 
-  it('answers at once where a regular expression would take years', () => {
+  it('is fast where a regular expression would take years', () => {
     const fits = compilePattern(`${'a*'.repeat(99)}b`);
     expect(fits('a'.repeat(200))).toBe(false);
   });
@@ -58,7 +58,7 @@ describe('the index of types', () => {
   const both = { name: 'both', types: ['a/*', 'a/x', '*x'] };
   const index = new TypeIndex([both, all, exact]);
 
-  it('names everybody who wants a type once, in their order', () => {
+  it('returns every listener of a type once, in order', () => {
     expect(index.of('a/x')).toEqual([both, all, exact]);
     expect(index.of('a/y')).toEqual([both, all, exact]);
     expect(index.of('a/z')).toEqual([both, all]);
@@ -66,7 +66,7 @@ describe('the index of types', () => {
     expect(new TypeIndex([exact]).of('b')).toEqual([]);
   });
 
-  it('gives the same answer again, however many types there are', () => {
+  it('returns the same result again, for any number of types', () => {
     for (let n = 0; n < 25_000; n++) index.of(`type-${n}`);
     expect(index.of('a/x')).toBe(index.of('a/x'));
     expect(index.of('type-1')).toEqual([all]);

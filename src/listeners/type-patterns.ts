@@ -1,4 +1,4 @@
-/** Whether a type matches a pattern, in which `*` stands for any number of characters. */
+/** Whether a type matches a pattern, in which `*` matches any number of characters. */
 export type Matches = (type: string) => boolean;
 
 export function isPattern(type: string): boolean {

@@ -3,10 +3,10 @@ import { POLLING_OFF } from '../../test/support/polling-off.ts';
 import type { Receiver } from '../../test/support/receiver.ts';
 import { TestCluster } from '../../test/support/test-cluster.ts';
 import { until } from '../../test/support/until.ts';
-import type { LeaseRequest } from '../lanes/lease-request.ts';
+import type { LeaseRequest } from '../lanes/lane-queue-types.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
+import { RunSizes } from './claim/claim-sizes.ts';
 import { OutboxQueue } from './claim/outbox-queue.ts';
-import { RunSizes } from './claim/run-sizes.ts';
 
 let stage: TestCluster;
 

@@ -8,22 +8,20 @@ import type { Loop, Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { groupBy } from '../database/group-by.ts';
-import type { LeasedRows, PiggybackLease } from '../lanes/lease-request.ts';
+import type { LeasedRows, PiggybackLease } from '../lanes/lane-queue-types.ts';
 import { Piggyback, PiggybackLeases } from '../lanes/piggyback.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
+import { listenerOfLane } from '../listeners/listener.ts';
 import { Listeners } from '../listeners/listeners.ts';
 import { Admission } from './admit/admission.ts';
 import { Draining } from './admit/draining.ts';
 import { Gates } from './admit/gates.ts';
 import { Probes } from './admit/probes.ts';
-import { byLane, type ClaimedDelivery } from './claim/claimed-delivery.ts';
-import { fairShare } from './claim/fair-share.ts';
-import { type HeldLane, heldLane } from './claim/held-lane.ts';
-import { HeldLanes } from './claim/held-lanes.ts';
+import { fairShare, RunSizes } from './claim/claim-sizes.ts';
 import { HoldTimers } from './claim/hold-timers.ts';
-import { OutboxQueue } from './claim/outbox-queue.ts';
-import { RunSizes } from './claim/run-sizes.ts';
-import { listenerOfLane } from './fan-out/delivery-lane.ts';
+import { type LeasedLane, leasedLane } from './claim/leased-lane.ts';
+import { LeasedLanes } from './claim/leased-lanes.ts';
+import { byLane, type ClaimedDelivery, OutboxQueue } from './claim/outbox-queue.ts';
 import { OutboxStore } from './outbox-store.ts';
 import { LaneRuns } from './send/lane-runs.ts';
 
@@ -33,7 +31,7 @@ const MIN_SCAN_INTERVAL_MS = 20;
 const MAX_PIGGYBACK_LANES = 8;
 
 /**
- * D5: finds lanes with deliveries to send, leases them and starts a run for each, independently of the inbox. Every lane
+ * Finds lanes with deliveries to send, leases them and starts a run for each, independently of the inbox. Every lane
  * has a run of its own, so a listener that hangs blocks only its own lanes. No transaction and no connection is held
  * during a call.
  */
@@ -44,7 +42,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   private readonly hinted = new Set<number>();
   /** Lanes that this replica just released, and that may have more to send. */
   private readonly released = new Set<number>();
-  /** Lanes that did not fit into the limit of held lanes. */
+  /** Lanes that did not fit into the limit of leased lanes. */
   private readonly postponed = new Set<number>();
   private readonly piggybacks = new PiggybackLeases<ClaimedDelivery>();
   private nextScanAtMs = 0;
@@ -55,7 +53,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     private readonly queue: OutboxQueue,
     private readonly store: OutboxStore,
-    private readonly lanes: HeldLanes,
+    private readonly lanes: LeasedLanes,
     private readonly runs: LaneRuns,
     private readonly gates: Gates,
     private readonly probes: Probes,
@@ -80,7 +78,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     this.lanes.start();
   }
 
-  /** Calls in flight end and are recorded; deliveries that were claimed and not sent are given back uncharged. */
+  /** Calls in flight end and are recorded; deliveries that were claimed and not sent are given back; no attempt is counted. */
   async beforeApplicationShutdown(): Promise<void> {
     this.draining.begin();
     this.holdTimers.stop();
@@ -93,8 +91,9 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
 
   private wake(lanes: ReadonlySet<number>): void {
     if (lanes.size === 0) this.nextScanAtMs = 0;
-    for (const lane of lanes) this.hinted.add(lane);
-    this.loop.wake();
+    const sent = [...lanes].filter((lane) => this.listeners.byNumber(listenerOfLane(lane))?.mode !== 'pull');
+    for (const lane of sent) this.hinted.add(lane);
+    if (lanes.size === 0 || sent.length > 0) this.loop.wake();
   }
 
   private scanAllSoon(): void {
@@ -124,7 +123,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     this.cursor = complete ? -1 : ready.at(-1)!;
     this.scanAgainIn(complete ? Math.min(nextHoldMs, this.gates.nextMs()) : 0);
     await this.leaseLanes([...new Set([...due, ...ready])], false);
-    await this.probes.start(this.freeLanes(), (held, rows) => this.startRun(held, rows));
+    await this.probes.start(this.freeLanes(), (leased, rows) => this.startRun(leased, rows));
   }
 
   /** Negative when lanes that were leased with a commit exceeded the limit. */
@@ -139,7 +138,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
 
   /** Listeners that nothing is sent to now, however many deliveries are pending. */
   private closedListeners(): number[] {
-    const inactive = this.listeners.all().filter(({ state }) => state !== 'active');
+    const inactive = this.listeners.all().filter(({ state, mode }) => state !== 'active' || mode === 'pull');
     const numbers = inactive.map(({ number }) => number);
     return [...new Set([...numbers, ...this.listeners.deleted(), ...this.gates.closed()])];
   }
@@ -193,7 +192,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
     if (oneAtATime) for (const lane of lanes) if (!taken.has(lane)) this.released.add(lane);
   }
 
-  /** A fan-out to few lanes leases and claims them with its own commit, if this replica may hold that many more. */
+  /** A fan-out to few lanes leases and claims them with its own commit, if this replica may lease that many more. */
   private piggybackLease(written: ReadonlySet<number>): PiggybackLease<ClaimedDelivery> | undefined {
     if (written.size > MAX_PIGGYBACK_LANES) return undefined;
     if (!this.loop.isRunning || this.draining.stopping.aborted) return undefined;
@@ -212,7 +211,7 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
   ): void {
     const claimed = byLane(rows);
     for (const lane of lease.lanes) {
-      const held = heldLane({
+      const leased = leasedLane({
         lane,
         token: lease.token,
         listener: listenerOfLane(lane),
@@ -221,14 +220,14 @@ export class OutboxProcessor implements OnApplicationBootstrap, BeforeApplicatio
         probe: undefined,
         safeUntilMs: requestedAtMs + this.settings.outboxLease,
       });
-      void this.startRun(held, claimed.get(lane) ?? []);
+      void this.startRun(leased, claimed.get(lane) ?? []);
     }
   }
 
-  /** Resolves when the lane is no longer held; it may have more to send, and a postponed lane may take its place. */
-  private async startRun(held: HeldLane, rows: readonly ClaimedDelivery[]): Promise<void> {
-    await this.runs.start(held, rows);
-    for (const lane of [held.lane, ...takeAll(this.postponed)]) this.released.add(lane);
+  /** Resolves when the lane is no longer leased; it may have more to send, and a postponed lane may take its place. */
+  private async startRun(leased: LeasedLane, rows: readonly ClaimedDelivery[]): Promise<void> {
+    await this.runs.start(leased, rows);
+    for (const lane of [leased.lane, ...takeAll(this.postponed)]) this.released.add(lane);
     this.loop.wake();
   }
 }

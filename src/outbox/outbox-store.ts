@@ -3,7 +3,7 @@ import { AWAIT_STANDBYS } from '../database/await-standbys.ts';
 import { Database } from '../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
-import type { ClaimedDelivery, MessageContent } from './claim/claimed-delivery.ts';
+import type { ClaimedDelivery, MessageContent } from './claim/outbox-queue.ts';
 import {
   BURY,
   BUSY_LANES,
@@ -94,7 +94,7 @@ export class OutboxStore {
     return tries.length > 0 ? tx.execute(RECORD_ATTEMPTS, recordsOf(tries)) : 0;
   }
 
-  /** Does not need the lane: the calls were made, whoever holds it now. */
+  /** Does not need the lane: the calls were made, no matter which replica owns it now. */
   async recordLost(tries: readonly FailedAttempt[]): Promise<void> {
     await this.database.execute(RECORD_LOST, recordsOf(tries));
   }
@@ -119,14 +119,14 @@ export class OutboxStore {
   }
 
   async putBack(
-    rows: readonly { delivery: ClaimedDelivery; error?: string | undefined; charged: boolean }[],
+    rows: readonly { delivery: ClaimedDelivery; error?: string | undefined; counted: boolean }[],
     tx: Transaction,
   ): Promise<void> {
     if (rows.length === 0) return;
     await tx.execute(PUT_BACK_DELIVERIES, [
       ...rowsOf(rows),
       rows.map(({ error }) => error ?? null),
-      rows.map(({ charged }) => charged),
+      rows.map(({ counted }) => counted),
     ]);
   }
 

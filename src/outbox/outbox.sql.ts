@@ -1,6 +1,6 @@
 import { prepared } from '../database/prepared.ts';
-import { whereStillClaimed } from '../lanes/still-claimed.ts';
-import { OUTCOME_UNKNOWN } from './claim/claimed-delivery.ts';
+import { putBackRows, whereStillClaimed } from '../lanes/lease.ts';
+import { OUTCOME_UNKNOWN } from './claim/outbox-queue.ts';
 
 const BEYOND = (lane: string) =>
   `CASE WHEN ${lane} / 256 = ANY ($1::integer[]) THEN ${lane} / 256 * 256 + 255 ELSE ${lane} END`;
@@ -95,7 +95,7 @@ export const STAMPED = `
   SELECT attempt.delivery, ${STAMP('attempt.at')} FROM attempt
   WHERE attempt.delivery = ANY ($1::bigint[]) AND ${STAMP('attempt.at')} = ANY ($2::bigint[])`;
 
-/** outbox.delivered — $1 positions, $2 attempts, $3 status codes, $4 durations, $5 excerpts (null: an empty answer) */
+/** outbox.delivered — $1 positions, $2 attempts, $3 status codes, $4 durations, $5 excerpts (null: an empty response) */
 export const DELIVERED = prepared(`
   UPDATE outbox SET status = 'finished', waits = NULL, settled_at = now(), error = NULL,
          answered = done.status, duration_ms = done.duration, excerpt = done.excerpt
@@ -110,12 +110,8 @@ export const BURY = `
   FROM unnest($1::bigint[], $2::smallint[], $3::text[]) AS ended(position, attempt, error)
   ${MARKED('ended')}`;
 
-/** outbox.putBack — waits behind its key's hold. $1 positions, $2 attempts, $3 errors (null: none), $4 whether charged */
-export const PUT_BACK_DELIVERIES = `
-  UPDATE outbox SET status = 'held', waits = 'held', error = COALESCE(back.error, outbox.error),
-         attempt = outbox.attempt - CASE WHEN back.charged THEN 0 ELSE 1 END
-  FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::boolean[]) AS back(position, attempt, error, charged)
-  ${MARKED('back')}`;
+/** outbox.putBack — see `putBackRows`. */
+export const PUT_BACK_DELIVERIES = putBackRows('outbox');
 
 /** outbox.untouched — claimed and not sent: restored to what it was before the claim. $1 positions, $2 attempts */
 export const UNTOUCHED = `
@@ -139,7 +135,7 @@ export const RECORD_ATTEMPTS = `
   ) AS mine`;
 
 /**
- * outbox.recordLost — the same for deliveries that this replica no longer has claimed, unless the next holder has already
+ * outbox.recordLost — the same for deliveries that this replica no longer has claimed, unless the next owner has already
  * recorded that the outcome is unknown. Nothing is recorded for a delivery that was removed.
  */
 export const RECORD_LOST = `

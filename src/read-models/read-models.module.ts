@@ -4,7 +4,7 @@ import { recruitment } from './recruitment/recruitment.module.ts';
 
 /** The read models of this service: one line each. */
 export const READ_MODELS: readonly ReadModel[] = [
-  // The living example; it can go, with its folder and its journey.
+  // Example. To remove it, delete its folder and its test.
   recruitment,
 ];
 

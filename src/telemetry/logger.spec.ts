@@ -44,7 +44,7 @@ describe('a log line', () => {
     'data',
     'body',
     'headers',
-  ])('never has what stands in a field %s, however deep', (name) => {
+  ])('never contains the value of a field %s, at any depth', (name) => {
     const deep = (levels: number): object =>
       levels === 0 ? { [name]: CANARY } : { inner: deep(levels - 1) };
     for (const levels of [0, 1, 2, 3, 4, 5, 8]) {
@@ -61,7 +61,7 @@ describe('a log line', () => {
     ['an api key', `sk_abc_${CANARY}${CANARY}`, 'sk_abc_[redacted]'],
     ['a webhook secret', `whsec_${CANARY}+/=`, 'whsec_[redacted]'],
     ['the password of a URL', `postgres://user:${CANARY}@host/db`, 'postgres://user:[redacted]@host/db'],
-  ])('never has %s, in a field of whatever name, in its words, or in a stack', (_what, secret, shown) => {
+  ])('never contains %s, in any field, in its message or in a stack', (_what, secret, shown) => {
     const lines = linesOf((log) => {
       log.info({ event: 'a.b', innocent: `before ${secret} after` }, 'words');
       log.info({ event: 'a.b' }, `before ${secret} after`);

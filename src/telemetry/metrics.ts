@@ -1,14 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import {
   Counter,
-  type CounterConfiguration,
   collectDefaultMetrics,
   Gauge,
   type GaugeConfiguration,
   Histogram,
-  type HistogramConfiguration,
   Registry,
 } from 'prom-client';
+
+type GaugeOptions<T extends string> = Pick<GaugeConfiguration<T>, 'labelNames' | 'collect'>;
 
 /** Max age of the collected text: collecting takes milliseconds in which nothing else runs, so scrapes share it. */
 const FRESH_MS = 1_000;
@@ -40,15 +40,35 @@ export class Metrics {
     return collected.text;
   }
 
-  counter<T extends string = never>(options: CounterConfiguration<T>): Counter<T> {
-    return new Counter({ ...options, name: `sluice_${options.name}`, registers: [this.registry] });
+  counter<T extends string = never>(name: string, help: string, labelNames: readonly T[] = []): Counter<T> {
+    return new Counter({ ...this.described(name, help), labelNames: [...labelNames] });
   }
 
-  gauge<T extends string = never>(options: GaugeConfiguration<T>): Gauge<T> {
-    return new Gauge({ ...options, name: `sluice_${options.name}`, registers: [this.registry] });
+  /** A counter with one label. Its series exist from the start: rate() does not see the first increase of a new one. */
+  counterOf<T extends string>(name: string, help: string, label: T, values: readonly string[]): Counter<T> {
+    const counter = this.counter(name, help, [label]);
+    for (const value of values) counter.labels(value).inc(0);
+    return counter;
   }
 
-  histogram<T extends string = never>(options: HistogramConfiguration<T>): Histogram<T> {
-    return new Histogram({ ...options, name: `sluice_${options.name}`, registers: [this.registry] });
+  gauge<T extends string = never>(name: string, help: string, options: GaugeOptions<T> = {}): Gauge<T> {
+    return new Gauge({ ...this.described(name, help), ...options });
+  }
+
+  histogram<T extends string = never>(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+    labelNames: readonly T[] = [],
+  ): Histogram<T> {
+    return new Histogram({
+      ...this.described(name, help),
+      buckets: [...buckets],
+      labelNames: [...labelNames],
+    });
+  }
+
+  private described(name: string, help: string) {
+    return { name: `sluice_${name}`, help, registers: [this.registry] };
   }
 }

@@ -1,4 +1,5 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
+import { Activity } from './activity.ts';
 import { LOG, type Log } from './logger.ts';
 import { Metrics } from './metrics.ts';
 
@@ -9,8 +10,8 @@ export class TelemetryModule {
   static with(log: Log): DynamicModule {
     return {
       module: TelemetryModule,
-      providers: [{ provide: LOG, useValue: log }, Metrics],
-      exports: [LOG, Metrics],
+      providers: [{ provide: LOG, useValue: log }, Metrics, Activity],
+      exports: [LOG, Metrics, Activity],
     };
   }
 }

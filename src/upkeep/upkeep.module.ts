@@ -1,41 +1,83 @@
 import { Module } from '@nestjs/common';
-import { ScheduleModule } from '@nestjs/schedule';
+import { OutboxModule } from '../outbox/outbox.module.ts';
+import { ActivityController } from './activity/activity.controller.ts';
+import { ActivityStore } from './activity/activity-store.ts';
+import { ActivityWriter } from './activity/activity-writer.ts';
+import { Rates } from './activity/rates.ts';
+import { AttentionController } from './attention/attention.controller.ts';
+import { Attention } from './attention/attention.ts';
+import { AttentionStore } from './attention/attention-store.ts';
 import { DeadLetterAlarms } from './dead-letters/alarms.ts';
 import { DeadLetterActionStore } from './dead-letters/dead-letter-action-store.ts';
 import { DeadLetterActions } from './dead-letters/dead-letter-actions.ts';
 import { DeadLettersController } from './dead-letters/dead-letters.controller.ts';
 import { DeadLettersStore } from './dead-letters/dead-letters-store.ts';
+import { GroupActions } from './dead-letters/group-actions.ts';
+import { RulingsController } from './dead-letters/rulings.controller.ts';
+import { FindController } from './find/find.controller.ts';
+import { FindStore } from './find/find-store.ts';
 import { HealthController } from './health/health.controller.ts';
 import { MetricsController } from './health/metrics.controller.ts';
 import { Readiness } from './health/readiness.ts';
+import { KeysController } from './keys/keys.controller.ts';
+import { KeysStore } from './keys/keys-store.ts';
+import { LiveController } from './live/live.controller.ts';
+import { LiveFrames } from './live/live-frames.ts';
+import { LiveStreams } from './live/live-streams.ts';
 import { BacklogController } from './observation/backlog.controller.ts';
 import { Observation } from './observation/observation.ts';
 import { ObservationStore } from './observation/observation-store.ts';
+import { Snapshots } from './observation/snapshots.ts';
+import { Heartbeat } from './replicas/heartbeat.ts';
+import { ReplicaIdentity } from './replicas/replica-identity.ts';
+import { ReplicasController } from './replicas/replicas.controller.ts';
+import { ReplicasStore } from './replicas/replicas-store.ts';
 import { Retention } from './retention/retention.ts';
-import { ScheduledJobs } from './scheduled-jobs.ts';
+import { TopicRetention } from './retention/topic-retention.ts';
 import { ScheduleStore } from './schedules/schedule-store.ts';
 import { SchedulesController } from './schedules/schedules.controller.ts';
 import { Schedules } from './schedules/schedules.ts';
 
 /** Operations: health, metrics, retention, dead letters, schedules. */
 @Module({
-  imports: [ScheduleModule.forRoot()],
+  imports: [OutboxModule],
   controllers: [
     HealthController,
     MetricsController,
     BacklogController,
+    ReplicasController,
+    ActivityController,
+    AttentionController,
+    LiveController,
+    FindController,
+    KeysController,
+    RulingsController,
     DeadLettersController,
     SchedulesController,
   ],
   providers: [
-    ScheduledJobs,
     Retention,
+    TopicRetention,
     Observation,
     ObservationStore,
     Readiness,
+    ReplicaIdentity,
+    ReplicasStore,
+    Heartbeat,
+    ActivityStore,
+    ActivityWriter,
+    Rates,
+    Snapshots,
+    Attention,
+    AttentionStore,
+    LiveFrames,
+    LiveStreams,
+    FindStore,
+    KeysStore,
     DeadLettersStore,
     DeadLetterActionStore,
     DeadLetterActions,
+    GroupActions,
     DeadLetterAlarms,
     ScheduleStore,
     Schedules,

@@ -12,7 +12,7 @@ import { closedKindOf } from './public-addresses.ts';
 import type { WebhookRequest } from './webhook-request.ts';
 import { WebhookSender } from './webhook-sender.ts';
 
-/** PORT is the canary's: every one that names this machine would reach it. */
+/** PORT is the canary's: each of these that names this machine would reach it. */
 const THIS_MACHINE = [
   'http://127.0.0.1:PORT/',
   'http://127.1:PORT/',
@@ -56,7 +56,7 @@ const THIS_MACHINE = [
 ];
 
 const ELSEWHERE = [
-  // what is at the inside of clouds and networks
+  // addresses inside clouds and networks
   'http://169.254.169.254/latest/meta-data/',
   'http://2852039166/',
   'http://0xa9fea9fe/',
@@ -83,7 +83,7 @@ const ELSEWHERE = [
   'http://239.255.255.250:1900/',
   'http://240.0.0.1/',
   'http://255.255.255.255/',
-  // addresses within addresses
+  // IPv4 addresses embedded in IPv6
   'http://[::127.0.0.1]/',
   'http://[::10.0.0.1]/',
   'http://[64:ff9b::127.0.0.1]/',
@@ -93,7 +93,7 @@ const ELSEWHERE = [
   'http://[2002:7f00:1::]/',
   'http://[2002:a00:1::1]/',
   'http://[2001:0:7f00:1::]/',
-  // IPv6 that is not the internet
+  // IPv6 that is not public
   'http://[fc00::1]/',
   'http://[fdff:ffff::1]/',
   'http://[fe80::1]/',
@@ -108,7 +108,7 @@ const ELSEWHERE = [
   'http://[5f00::1]/',
   'http://[4000::1]/',
   'http://[1::1]/',
-  // not even a URL of an address
+  // not a URL with an address
   'http://[fe80::1%25eth0]/',
   'http://[::1%25lo]/',
   'http://256.256.256.256/',
@@ -176,19 +176,19 @@ afterEach(async () => {
 describe('an endpoint that is not on the public internet', () => {
   const hostile = [...THIS_MACHINE, ...ELSEWHERE];
 
-  it(`is refused however it is written: ${hostile.length} ways, no connection`, async () => {
+  it(`is refused in each of ${hostile.length} notations, without a connection`, async () => {
     const guard = new EgressGuard();
     const sender = senderWith(guard);
     for (const written of hostile) {
       const url = written.replace('PORT', String(canary.port));
       expect([url, (await guard.checkEndpoint(url)).kind]).toEqual([url, 'refused']);
-      const answer = await sender.send(post(url), { timeoutMs: 2_000 });
-      expect([url, answer]).toEqual([url, expect.objectContaining({ kind: 'failed', fault: 'egress' })]);
+      const result = await sender.send(post(url), { timeoutMs: 2_000 });
+      expect([url, result]).toEqual([url, expect.objectContaining({ kind: 'failed', reason: 'egress' })]);
     }
     expect(canary.connections).toBe(0);
   });
 
-  it('would have been reached without the guard: the canary sings for every way to write this machine', async () => {
+  it('would be reached without the guard: the canary gets a call for every notation of this machine', async () => {
     const guard = new EgressGuard({ allow: everything() });
     const sender = senderWith(guard);
     const reached: string[] = [];
@@ -201,19 +201,19 @@ describe('an endpoint that is not on the public internet', () => {
     expect(reached.length).toBeGreaterThan(25);
   });
 
-  it('is refused at the connection as well, with the URL never looked at', async () => {
+  it('is also refused at the connection, where the URL is not checked', async () => {
     const guard = new EgressGuard();
     guard.checkUrl = () => ({ kind: 'allowed' });
     const sender = senderWith(guard);
     for (const written of THIS_MACHINE) {
       const url = written.replace('PORT', String(canary.port));
-      const answer = await sender.send(post(url), { timeoutMs: 2_000 });
-      expect([url, answer]).toEqual([url, expect.objectContaining({ fault: 'egress' })]);
+      const result = await sender.send(post(url), { timeoutMs: 2_000 });
+      expect([url, result]).toEqual([url, expect.objectContaining({ reason: 'egress' })]);
     }
     expect(canary.connections).toBe(0);
   });
 
-  it.each(PUBLIC)('is not what %s is', (url) => {
+  it.each(PUBLIC)('does not include %s', (url) => {
     expect(new EgressGuard().checkUrl(url)).toEqual({ kind: 'allowed' });
   });
 });
@@ -242,12 +242,12 @@ describe('an address', () => {
     ['2002::', '2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff', '2001:ffff::', '2003::'],
     ['3fff::', '3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff', '3ffe:ffff::', '3fff:1000::'],
     ['4000::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff', '3fff:ffff::', undefined],
-  ])('is closed from %s to %s and open right before and after', (first, last, before, after) => {
+  ])('is blocked from %s to %s and allowed directly before and after', (first, last, before, after) => {
     for (const address of [first, last]) expect([address, closedKindOf(address)]).not.toContain(undefined);
     for (const address of [before, after]) if (address) expect(closedKindOf(address)).toBeUndefined();
   });
 
-  it('is judged the same in every notation', () => {
+  it('gets the same verdict in every notation', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 2 ** 32 - 1 }), (number) => {
         const bytes = [24, 16, 8, 0].map((shift) => (number >>> shift) & 255);
@@ -272,7 +272,7 @@ describe('an address', () => {
     );
   });
 
-  it('that is none is never open', () => {
+  it('that is not an address is never allowed', () => {
     for (const address of ['', 'localhost', 'fe80::1%eth0', '08.8.8.8', '8.8.8']) {
       expect(closedKindOf(address)).toBeDefined();
     }
@@ -280,7 +280,7 @@ describe('an address', () => {
 });
 
 describe('EGRESS_ALLOW', () => {
-  it('opens the addresses it names and no others', async () => {
+  it('allows the addresses it names and no others', async () => {
     const { egressAllow } = loadSettings({ EGRESS_ALLOW: '10.1.0.0/16, 192.168.7.7,fd00:1::/32' });
     const guard = new EgressGuard({ allow: egressAllow });
     for (const host of [
@@ -305,12 +305,12 @@ describe('EGRESS_ALLOW', () => {
     }
   });
 
-  it('does not open the port of our own database, nor those of other services', async () => {
+  it('does not allow the port of its own database, nor those of other services', async () => {
     const guard = new EgressGuard({ allow: everything(), refusedPorts: [canary.port] });
-    const answer = await senderWith(guard).send(post(`http://127.0.0.1:${canary.port}/`), {
+    const result = await senderWith(guard).send(post(`http://127.0.0.1:${canary.port}/`), {
       timeoutMs: 2_000,
     });
-    expect(answer).toMatchObject({ fault: 'egress', detail: `port ${canary.port} is not for webhooks` });
+    expect(result).toMatchObject({ reason: 'egress', detail: `port ${canary.port} is not for webhooks` });
     expect(guard.checkUrl('http://127.0.0.1:5432/').kind).toBe('refused');
     expect(canary.connections).toBe(0);
   });
@@ -328,7 +328,7 @@ describe('EGRESS_ALLOW', () => {
     expect(() => loadSettings({ EGRESS_ALLOW })).toThrow(`EGRESS_ALLOW=${EGRESS_ALLOW} is not allowed`);
   });
 
-  it('opens nothing when it is not set', () => {
+  it('allows nothing when it is not set', () => {
     expect(loadSettings({}).egressAllow).toEqual([]);
   });
 });
@@ -356,7 +356,7 @@ describe('a name', () => {
     ['metadata', [v4('169.254.169.254')]],
     ['loopback behind NAT64', [v6('64:ff9b::7f00:1')]],
   ])('that points to %s is refused at PUT and at the connection', async (_what, addresses) => {
-    server.answer('mixed.example', addresses);
+    server.result('mixed.example', addresses);
     const guard = new EgressGuard(rules);
     const url = `http://mixed.example:${canary.port}/`;
     expect(guard.checkUrl(url).kind).toBe('allowed');
@@ -366,23 +366,23 @@ describe('a name', () => {
         /^mixed\.example points to an address that is not public \([A-Za-z() -]+\)$/,
       ),
     });
-    const answer = await senderWith(guard).send(post(url), { timeoutMs: 2_000 });
-    expect(answer).toMatchObject({ kind: 'failed', fault: 'egress' });
+    const result = await senderWith(guard).send(post(url), { timeoutMs: 2_000 });
+    expect(result).toMatchObject({ kind: 'failed', reason: 'egress' });
     expect(canary.connections).toBe(0);
   });
 
-  it('that is rebound between PUT and the connection is refused: no connection', async () => {
-    server.answer('rebind.example', [v4('93.184.215.14')], [v4('127.0.0.1')]);
+  it('that is rebound between PUT and the connection is refused without a connection', async () => {
+    server.result('rebind.example', [v4('93.184.215.14')], [v4('127.0.0.1')]);
     const guard = new EgressGuard(rules);
     const url = `http://rebind.example:${canary.port}/`;
     expect(await guard.checkEndpoint(url)).toEqual({ kind: 'allowed' });
-    const answer = await senderWith(guard).send(post(url), { timeoutMs: 2_000 });
-    expect(answer).toMatchObject({ fault: 'egress' });
+    const result = await senderWith(guard).send(post(url), { timeoutMs: 2_000 });
+    expect(result).toMatchObject({ reason: 'egress' });
     expect(canary.connections).toBe(0);
   });
 
-  it('is looked up once for a connection: what was checked is what is connected to', async () => {
-    server.answer('once.example', [v4('127.0.0.1')], [v4('127.0.0.2')]);
+  it('is looked up once per connection: the checked address is the one that is connected to', async () => {
+    server.result('once.example', [v4('127.0.0.1')], [v4('127.0.0.2')]);
     const guard = new EgressGuard({
       ...rules,
       allow: [{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }],
@@ -392,22 +392,22 @@ describe('a name', () => {
     expect(await sender.send(post(url), { timeoutMs: 2_000 })).toMatchObject({ status: 200 });
     expect(server.lookups('once.example')).toBe(1);
     await sender.close();
-    expect(await senderWith(guard).send(post(url), { timeoutMs: 2_000 })).toMatchObject({ fault: 'egress' });
+    expect(await senderWith(guard).send(post(url), { timeoutMs: 2_000 })).toMatchObject({ reason: 'egress' });
     expect(canary.connections).toBe(1);
   });
 
   it.each(['http', 'https'])(
-    'that our lookup lets through is still refused by the peer of the %s socket',
+    'that passes the lookup is still refused by the peer address of the %s socket',
     async (scheme) => {
-      server.answer('lying.example', [v4('127.0.0.1')]);
+      server.result('lying.example', [v4('127.0.0.1')]);
       const guard = new EgressGuard(rules);
       const open = new EgressGuard({ ...rules, allow: everything() });
       Object.assign(guard, { lookupWithin: (ms: number) => open.lookupWithin(ms) });
-      const answer = await senderWith(guard).send(post(`${scheme}://lying.example:${canary.port}/`), {
+      const result = await senderWith(guard).send(post(`${scheme}://lying.example:${canary.port}/`), {
         timeoutMs: 2_000,
       });
-      expect(answer).toMatchObject({
-        fault: 'egress',
+      expect(result).toMatchObject({
+        reason: 'egress',
         detail: '127.0.0.1 is not a public address (loopback)',
       });
       await canary.closed();
@@ -415,75 +415,75 @@ describe('a name', () => {
     },
   );
 
-  it('that has no address now may be registered, and is a fault of DNS when called', async () => {
+  it('without an address can be registered, and fails with `dns` when called', async () => {
     const guard = new EgressGuard(rules);
     const url = `http://nowhere.example:${canary.port}/`;
     expect(await guard.checkEndpoint(url)).toEqual({ kind: 'allowed', unresolved: true });
-    const answer = await senderWith(guard).send(post(url), { timeoutMs: 2_000 });
-    expect(answer).toMatchObject({ fault: 'dns' });
+    const result = await senderWith(guard).send(post(url), { timeoutMs: 2_000 });
+    expect(result).toMatchObject({ reason: 'dns' });
   });
 
-  it('is told apart from an error of the guard', () => {
+  it('is distinguished from an error of the guard', () => {
     expect(new EgressRefused('why')).toMatchObject({ code: 'EGRESS_REFUSED', message: 'why' });
   });
 });
 
 describe('looking up hosts', () => {
-  it('asks once for a host that many want', async () => {
+  it('makes one lookup for concurrent calls to a host', async () => {
     const system = fakeSystem();
     const { resolve } = new HostLookup(system.ask);
-    const answers = Array.from({ length: 50 }, () => resolve('a.example'));
+    const results = Array.from({ length: 50 }, () => resolve('a.example'));
     expect(system.asked).toEqual(['a.example']);
-    system.answer('a.example');
-    expect(new Set(await Promise.all(answers)).size).toBe(1);
+    system.result('a.example');
+    expect(new Set(await Promise.all(results)).size).toBe(1);
     void resolve('a.example');
     expect(system.asked).toEqual(['a.example', 'a.example']);
   });
 
-  it('leaves two of four threads to those that answer, however many hosts hang', async () => {
+  it('leaves two of four threads to hosts that resolve, no matter how many hang', async () => {
     const system = fakeSystem();
     const { resolve } = new HostLookup(system.ask);
     const proven = ['a.example', 'b.example'].map(async (host) => {
-      const answer = resolve(host);
-      system.answer(host);
-      return await answer;
+      const result = resolve(host);
+      system.result(host);
+      return await result;
     });
     await Promise.all(proven);
     const hanging = Array.from({ length: 9 }, (_, index) => resolve(`hangs-${index}.example`));
     expect(system.waiting()).toEqual(['hangs-0.example', 'hangs-1.example']);
-    const answered = Promise.all([resolve('a.example'), resolve('b.example')]);
-    system.answer('a.example');
-    system.answer('b.example');
-    expect(await answered).toHaveLength(2);
+    const responded = Promise.all([resolve('a.example'), resolve('b.example')]);
+    system.result('a.example');
+    system.result('b.example');
+    expect(await responded).toHaveLength(2);
 
     system.fail('hangs-0.example');
     await expect(hanging[0]).rejects.toMatchObject({ code: 'EAI_AGAIN' });
     expect(system.waiting()).toEqual(['hangs-1.example', 'hangs-2.example']);
     for (let index = 1; index < 9; index++) {
-      system.answer(`hangs-${index}.example`);
+      system.result(`hangs-${index}.example`);
       await hanging[index];
     }
     expect(system.waiting()).toEqual([]);
   });
 
-  it('lets a new host go before those that were slow the last time', async () => {
+  it('prefers a new host over hosts that were slow the last time', async () => {
     const system = fakeSystem();
     const { resolve } = new HostLookup(system.ask, 0);
     const slow = [0, 1, 2, 3].map((n) => `slow-${n}.example`);
     for (const host of slow) {
-      const answer = resolve(host);
-      system.answer(host);
-      await answer;
+      const result = resolve(host);
+      system.result(host);
+      await result;
     }
     const [first] = [...slow, 'new.example'].map((host) => resolve(host));
     expect(system.waiting()).toEqual(['slow-0.example', 'slow-1.example']);
-    system.answer('slow-0.example');
+    system.result('slow-0.example');
     await first;
     await until(() => system.waiting().length === 2);
     expect(system.waiting()).toEqual(['slow-1.example', 'new.example']);
   });
 
-  it('is a fault of ours where its turn has not come in time, and nobody else is sent away', async () => {
+  it('fails as `local` when it is still queued at the deadline, and no other lookup is dropped', async () => {
     const system = fakeSystem();
     const { resolve } = new HostLookup(system.ask);
     const guard = new EgressGuard({ resolve });
@@ -491,11 +491,11 @@ describe('looking up hosts', () => {
     const hanging = ['hangs.example', 'hangs-2.example'].map(call);
     await until(() => system.waiting().length === 2);
     const patient = resolve('behind.example');
-    expect(await call('behind.example')).toMatchObject({ fault: 'local', detail: 'LOOKUP_QUEUED' });
-    for (const answer of await Promise.all(hanging)) expect(answer).toMatchObject({ fault: 'timeout' });
-    system.answer('hangs.example');
+    expect(await call('behind.example')).toMatchObject({ reason: 'local', detail: 'LOOKUP_QUEUED' });
+    for (const result of await Promise.all(hanging)) expect(result).toMatchObject({ reason: 'timeout' });
+    system.result('hangs.example');
     await until(() => system.waiting().includes('behind.example'));
-    system.answer('behind.example');
+    system.result('behind.example');
     expect(await patient).toEqual([v4('8.8.8.8')]);
   });
 });
@@ -504,13 +504,13 @@ interface Canary {
   readonly port: number;
   readonly connections: number;
   readonly bytes: number;
-  /** Resolves when no connection is open any more. */
+  /** Resolves when no connection is open. */
   closed(): Promise<void>;
   reset(): void;
   close(): Promise<void>;
 }
 
-/** Listens on every address of this machine, IPv4 and IPv6, counts what comes and answers 200. */
+/** Listens on every address of this machine, IPv4 and IPv6, counts requests and returns 200. */
 async function startCanary(): Promise<Canary> {
   let [connections, bytes] = [0, 0];
   const open = new Set<Socket>();
@@ -551,14 +551,14 @@ async function startCanary(): Promise<Canary> {
 }
 
 interface DnsServer {
-  /** What a name points to at its first lookup, its second … and from the last one on. */
-  answer(name: string, ...turns: LookupAddress[][]): void;
+  /** The addresses of a name at its first lookup, its second …; the last entry stays. */
+  result(name: string, ...turns: LookupAddress[][]): void;
   lookups(name: string): number;
   resolve(host: string): Promise<LookupAddress[]>;
   close(): Promise<void>;
 }
 
-/** A name server over UDP, asked by Node's own resolver. A lookup is one question for A and one for AAAA. */
+/** A name server over UDP, used by Node's own resolver. A lookup is one query for A and one for AAAA. */
 async function startDnsServer(): Promise<DnsServer> {
   const zone = new Map<string, LookupAddress[][]>();
   const asked = new Map<string, number>();
@@ -576,7 +576,7 @@ async function startDnsServer(): Promise<DnsServer> {
   const resolver = new dns.Resolver({ timeout: 500, tries: 1 });
   resolver.setServers([`127.0.0.1:${socket.address().port}`]);
   return {
-    answer: (name, ...turns) => void zone.set(name, turns),
+    result: (name, ...turns) => void zone.set(name, turns),
     lookups: (name) => asked.get(`${name}/${A}`) ?? 0,
     resolve: async (host) => {
       const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
@@ -622,7 +622,7 @@ function dnsAnswer(query: Buffer, type: number, addresses: readonly LookupAddres
   return Buffer.concat([header, query.subarray(12, questionOf(query).end), ...records]);
 }
 
-/** By way of the URL parser, which writes every address in hexadecimal groups. */
+/** Through the URL parser, which writes every address in hexadecimal groups. */
 function ipv6Bytes(address: string): Buffer {
   const [head = '', tail] = new URL(`http://[${address}]/`).hostname.slice(1, -1).split('::');
   const groups = (text: string) =>
@@ -632,10 +632,10 @@ function ipv6Bytes(address: string): Buffer {
   return Buffer.from(all.flatMap((group) => [group >> 8, group & 255]));
 }
 
-/** getaddrinfo, answering when it is told to. */
+/** getaddrinfo, which returns when the test says so. */
 function fakeSystem() {
   const asked: string[] = [];
-  const open = new Map<string, { resolve(answer: LookupAddress[]): void; reject(error: Error): void }>();
+  const open = new Map<string, { resolve(result: LookupAddress[]): void; reject(error: Error): void }>();
   const end = (host: string) => {
     const { resolve, reject } = open.get(host)!;
     open.delete(host);
@@ -649,7 +649,7 @@ function fakeSystem() {
         asked.push(host);
         open.set(host, { resolve, reject });
       }),
-    answer: (host: string) => end(host).resolve([v4('8.8.8.8')]),
+    result: (host: string) => end(host).resolve([v4('8.8.8.8')]),
     fail: (host: string) => end(host).reject(Object.assign(new Error(), { code: 'EAI_AGAIN' })),
   };
 }
@@ -677,7 +677,7 @@ function senderWith(guard: EgressGuard): WebhookSender {
 
 let listeners = 0;
 
-/** Each from a listener of its own: no connection is reused. */
+/** Each with its own listener: no connection is reused. */
 function post(url: string): WebhookRequest {
   listeners += 1;
   return {

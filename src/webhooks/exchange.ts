@@ -1,5 +1,5 @@
-import type { Answer } from './answer.ts';
-import { faultOf, type NamedFault } from './faults.ts';
+import { type CallFailure, failureOf } from './call-failures.ts';
+import type { CallResult } from './call-result.ts';
 import { parseRetryAfter } from './retry-after.ts';
 
 /** The part of undici's controller that is used. */
@@ -13,11 +13,11 @@ const EXCERPT_BYTES = 1024;
 /** 103 Early Hints and the like: a few are fine, a flood of them is a protocol error. */
 const MAX_INFORMATIONAL = 16;
 
-const ENOUGH = new Error('the rest of the answer is not needed');
-export const STOPPED: NamedFault = { fault: 'local', detail: 'this replica is stopping' };
+const ENOUGH = new Error('the rest of the response is not needed');
+export const STOPPED: CallFailure = { reason: 'local', detail: 'this replica is stopping' };
 
 /**
- * One request and its answer, as an undici handler: one object per request, without a stream or a signal.
+ * One request and its response, as an undici handler: one object per request, without a stream or a signal.
  *
  * It settles by itself when its timeout has passed. undici cannot do that: a request can be aborted only once the connection
  * is established (nodejs/undici#386). A request that has expired by then is aborted before its first byte.
@@ -36,7 +36,7 @@ export class Exchange {
   private bodyBytes = 0;
 
   constructor(
-    private readonly resolve: (answer: Answer) => void,
+    private readonly resolve: (result: CallResult) => void,
     private readonly timeoutMs: number,
     /** The exchanges that are stopped together; this one leaves the set when it is settled. */
     private readonly group: Set<Exchange> | undefined,
@@ -51,12 +51,12 @@ export class Exchange {
     else this.written = true;
   }
 
-  /** Also called for every informational (1xx) answer before the final one. */
+  /** Also called for every informational (1xx) response before the final one. */
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
     if (status < 200) {
       this.informational += 1;
       if (this.informational > MAX_INFORMATIONAL) {
-        this.fail({ fault: 'protocol', detail: `more than ${MAX_INFORMATIONAL} informational answers` });
+        this.fail({ reason: 'protocol', detail: `more than ${MAX_INFORMATIONAL} informational responses` });
       }
       return;
     }
@@ -67,43 +67,43 @@ export class Exchange {
   onResponseData(_controller: Controller, chunk: Buffer): void {
     if (this.bodyBytes < EXCERPT_BYTES) this.keep(chunk.subarray(0, EXCERPT_BYTES - this.bodyBytes));
     this.bodyBytes += chunk.length;
-    if (this.bodyBytes > MAX_BODY_BYTES) this.answered();
+    if (this.bodyBytes > MAX_BODY_BYTES) this.respond();
   }
 
   onResponseEnd(): void {
     this.controller = undefined;
-    this.answered();
+    this.respond();
   }
 
   onResponseError(_controller: Controller, error: Error): void {
     this.controller = undefined;
-    this.fail(faultOf(error, this.written));
+    this.fail(failureOf(error, this.written));
   }
 
   expire(): void {
-    this.fail({ fault: 'timeout', detail: `no answer within ${this.timeoutMs} ms` });
+    this.fail({ reason: 'timeout', detail: `no response within ${this.timeoutMs} ms` });
   }
 
-  /** Ends the exchange; if the headers have arrived, it counts as answered nevertheless. */
-  fail({ fault, detail }: NamedFault): void {
-    if (this.status !== 0) this.answered();
-    else this.settle({ kind: 'failed', fault, detail, durationMs: this.durationMs() });
+  /** Ends the exchange; if the headers have arrived, it counts as a response nevertheless. */
+  fail({ reason, detail }: CallFailure): void {
+    if (this.status !== 0) this.respond();
+    else this.settle({ kind: 'failed', reason, detail, durationMs: this.durationMs() });
   }
 
-  private answered(): void {
+  private respond(): void {
     const { status, retryAfterMs } = this;
     const excerpt = this.excerpt ? textOf(this.excerpt, this.bodyBytes > EXCERPT_BYTES) : '';
-    const answer = { kind: 'answered', status, excerpt, durationMs: this.durationMs() } as const;
-    this.settle(retryAfterMs === undefined ? answer : { ...answer, retryAfterMs });
+    const response = { kind: 'responded', status, excerpt, durationMs: this.durationMs() } as const;
+    this.settle(retryAfterMs === undefined ? response : { ...response, retryAfterMs });
   }
 
-  private settle(answer: Answer): void {
+  private settle(result: CallResult): void {
     if (this.settled) return;
     this.settled = true;
     clearTimeout(this.timer);
     this.group?.delete(this);
     this.controller?.abort(ENOUGH);
-    this.resolve(answer);
+    this.resolve(result);
   }
 
   /** Copies: the chunk is a view of a buffer 64 times as large. */
@@ -117,7 +117,7 @@ export class Exchange {
 }
 
 /**
- * After this process was paused, timers run before sockets are read. One more turn of the event loop, so that an answer that
+ * After this process was paused, timers run before sockets are read. One more turn of the event loop, so that a response that
  * arrived in time is not lost.
  */
 function afterThisTurn(exchange: Exchange): void {

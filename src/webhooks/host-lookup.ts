@@ -13,7 +13,7 @@ class LookupQueued extends Error {
 
 const SLOW_MS = 1_000;
 const MAX_UNPROVEN = 2;
-/** A lookup that starts later has too little time left, and the receiver would be charged with a timeout. */
+/** A lookup that starts later has too little time left, and the timeout would count as an attempt. */
 const MAX_QUEUED_SHARE = 0.5;
 
 /**
@@ -36,12 +36,14 @@ export class HostLookup {
   ) {}
 
   readonly resolve: ResolveHost = (host, timeoutMs) => {
-    let answer = this.inFlight.get(host);
-    if (answer === undefined) {
-      answer = this.start(host).finally(() => this.inFlight.delete(host));
-      this.inFlight.set(host, answer);
+    let addresses = this.inFlight.get(host);
+    if (addresses === undefined) {
+      addresses = this.start(host).finally(() => this.inFlight.delete(host));
+      this.inFlight.set(host, addresses);
     }
-    return timeoutMs !== undefined && this.queue.has(host) ? this.orQueued(host, answer, timeoutMs) : answer;
+    return timeoutMs !== undefined && this.queue.has(host)
+      ? this.orQueued(host, addresses, timeoutMs)
+      : addresses;
   };
 
   private start(host: string): Promise<readonly LookupAddress[]> {
@@ -73,9 +75,9 @@ export class HostLookup {
     const isQuick = () => performance.now() - startedAtMs < this.slowMs;
     this.quick.delete(host);
     try {
-      const answer = await this.lookup(host);
+      const addresses = await this.lookup(host);
       if (isQuick()) this.quick.add(host);
-      return answer;
+      return addresses;
     } finally {
       if (isQuick()) this.slow.delete(host);
       else this.slow.add(host);
@@ -84,7 +86,7 @@ export class HostLookup {
 
   private async orQueued(
     host: string,
-    answer: Promise<readonly LookupAddress[]>,
+    addresses: Promise<readonly LookupAddress[]>,
     timeoutMs: number,
   ): Promise<readonly LookupAddress[]> {
     let timer: NodeJS.Timeout | undefined;
@@ -93,7 +95,7 @@ export class HostLookup {
       timer = setTimeout(giveUp, timeoutMs * MAX_QUEUED_SHARE);
     });
     try {
-      return await Promise.race([answer, queuedTooLong]);
+      return await Promise.race([addresses, queuedTooLong]);
     } finally {
       clearTimeout(timer);
     }

@@ -7,7 +7,7 @@ const CLOSED_IPV4: Readonly<Record<string, readonly string[]>> = {
   private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'],
   'carrier-grade NAT': ['100.64.0.0/10'],
   'link-local (metadata)': ['169.254.0.0/16'],
-  // Azure's WireServer: a public address that answers only from inside.
+  // Azure's WireServer: a public address that responds only from inside.
   metadata: ['168.63.129.16/32'],
   reserved: [
     '192.0.0.0/24',
@@ -38,17 +38,17 @@ const CLOSED_IPV6: Readonly<Record<string, readonly string[]>> = {
   '6to4': ['2002::/16'],
 };
 
-/** Global unicast; and ranges that stand for an IPv4 address, which is then judged as such. */
+/** Global unicast; and ranges that embed an IPv4 address, which is then checked as such. */
 const IPV4_MAPPED = '::ffff:0:0/96';
 const NAT64 = '64:ff9b::';
 const OPEN_IPV6 = ['2000::/3', `${NAT64}/96`, IPV4_MAPPED];
 
-interface Closed {
+interface ClosedRange {
   readonly kind: string;
   readonly list: BlockList;
 }
 
-const CLOSED: readonly Closed[] = [
+const CLOSED: readonly ClosedRange[] = [
   // BlockList itself treats ::ffff:10.0.0.1 as 10.0.0.1; an address behind NAT64 needs a range of its own.
   ...Object.entries(CLOSED_IPV4).map(([kind, ranges]) => ({
     kind,

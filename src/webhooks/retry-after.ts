@@ -11,7 +11,7 @@ const ASCTIME = new RegExp(`^${DAY} ${MONTH} [ \\d]\\d ${TIME} \\d{4}$`);
 
 /**
  * How long the receiver asks to wait: at most 24 hours, 0 for a time in the past, undefined for a value that is neither
- * seconds nor a date. A date is compared with the answer's own `Date` if there is one: clocks differ.
+ * seconds nor a date. A date is compared with the response's own `Date` if there is one: clocks differ.
  */
 export function parseRetryAfter(
   retryAfter: string | undefined,

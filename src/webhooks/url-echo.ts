@@ -1,4 +1,4 @@
-import type { Answer } from './answer.ts';
+import type { CallResult } from './call-result.ts';
 
 /** Shorter texts are words (`/hook`, `v1`), not secrets. */
 const MIN_LENGTH = 6;
@@ -12,14 +12,14 @@ const MAX_KNOWN = 1_000;
 const known = new Map<string, readonly string[]>();
 
 /**
- * Removes the path and query of the URL from an answer. They are often a secret, and many servers repeat them: "Cannot POST
- * /hooks/3f9c0a12". The stored part of an answer is shown to everyone with read access.
+ * Removes the path and query of the URL from a response. They are often a secret, and many servers repeat them: "Cannot POST
+ * /hooks/3f9c0a12". The stored part of a response is shown to everyone with read access.
  */
-export function withoutEcho(answer: Answer, url: string): Answer {
-  if (answer.kind === 'failed' || answer.excerpt === '') return answer;
+export function withoutEcho(result: CallResult, url: string): CallResult {
+  if (result.kind === 'failed' || result.excerpt === '') return result;
   const texts = textsOf(url);
-  const excerpt = texts.reduce((text, secret) => text.replaceAll(secret, HIDDEN), answer.excerpt);
-  return { ...answer, excerpt: withoutTruncated(excerpt, texts) };
+  const excerpt = texts.reduce((text, secret) => text.replaceAll(secret, HIDDEN), result.excerpt);
+  return { ...result, excerpt: withoutTruncated(excerpt, texts) };
 }
 
 function withoutTruncated(excerpt: string, texts: readonly string[]): string {

@@ -68,7 +68,7 @@ describe('a signed delivery', () => {
     expect(() => new Webhook(SECRET).verify(body, headers)).toThrow(WebhookVerificationError);
   });
 
-  it('is accepted with either secret while a rotation lasts, and with no third', () => {
+  it('is accepted with both secrets during a rotation, and with no third one', () => {
     const former = newSecret();
     const request = webhookRequest(DELIVERY, listener({ secrets: [SECRET, former] }));
     for (const secret of [SECRET, former]) {
@@ -79,7 +79,7 @@ describe('a signed delivery', () => {
     );
   });
 
-  it('is what the official library would have signed, whatever is in it', () => {
+  it('has the signature that the official library creates, for any content', () => {
     fc.assert(
       fc.property(
         fc.jsonValue(),
@@ -101,7 +101,7 @@ describe('a signed delivery', () => {
     );
   });
 
-  it('has the same id at every attempt, and the time of this one', () => {
+  it('has the same id at every attempt, and the time of the attempt', () => {
     const [first, second] = [1, 2].map((attempt) =>
       headersOf(webhookRequest({ ...DELIVERY, attempt }, listener(), new Date(attempt * 1_000_500))),
     );
@@ -116,7 +116,7 @@ describe('a signed delivery', () => {
 });
 
 describe('a new secret', () => {
-  it('is 32 random bytes as Standard Webhooks writes them', () => {
+  it('is 32 random bytes in the notation of Standard Webhooks', () => {
     expect(newSecret()).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect(newSecret()).not.toBe(newSecret());
   });
@@ -125,7 +125,7 @@ describe('a new secret', () => {
 describe('a delivery as a CloudEvent', () => {
   const asEvent = listener({ format: 'cloudevents' });
 
-  it('is accepted by the official library: named as its message, with the payload as body', () => {
+  it('is accepted by the official library: with the id of its message and the payload as body', () => {
     const request = webhookRequest(DELIVERY, asEvent);
     expect(request.body).toBe(PAYLOAD);
     const event = HTTP.toEvent({ headers: headersOf(request), body: request.body });
@@ -144,12 +144,12 @@ describe('a delivery as a CloudEvent', () => {
     expect((event as CloudEvent).validate()).toBe(true);
   });
 
-  it('is signed like any other', () => {
+  it('is signed like any other delivery', () => {
     const request = webhookRequest(DELIVERY, asEvent);
     expect(() => new Webhook(SECRET).verify(request.body, headersOf(request))).not.toThrow();
   });
 
-  it('has percent-encoded attributes, as the HTTP binding wants them', () => {
+  it('has percent-encoded attributes, as the HTTP binding requires', () => {
     const request = webhookRequest(
       { ...DELIVERY, key: 'Euro € 😀 "50%"\r\nx: y', messageId: 'a~b' },
       asEvent,
@@ -160,7 +160,7 @@ describe('a delivery as a CloudEvent', () => {
     });
   });
 
-  it('has attributes that can be decoded to what they were', () => {
+  it('has attributes that decode to the original', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (key) => {
         const value = headersOf(webhookRequest({ ...DELIVERY, key }, asEvent))['ce-subject']!;
@@ -251,7 +251,7 @@ describe('the trace of a message', () => {
     expect(webhookRequest({ ...DELIVERY, traceparent }, listener()).traceparent).toBeUndefined();
   });
 
-  it('is passed on when it is one', () => {
+  it('is passed on when it is valid', () => {
     expect(webhookRequest(DELIVERY, listener()).traceparent).toBe(DELIVERY.traceparent);
   });
 });

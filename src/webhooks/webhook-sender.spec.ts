@@ -6,19 +6,19 @@ import { createServer as createTlsServer } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import { until } from '../../test/support/until.ts';
-import type { Answer } from './answer.ts';
+import { failureOf } from './call-failures.ts';
+import type { CallResult } from './call-result.ts';
 import { EgressGuard } from './egress-guard.ts';
-import { faultOf } from './faults.ts';
 import { newSecret } from './signature.ts';
 import { type WebhookRequest, webhookRequest } from './webhook-request.ts';
 import { WebhookSender } from './webhook-sender.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
-/** Long enough never to be met by an answer that is on its way. */
+/** Long enough that no response in progress reaches it. */
 const LONG = { timeoutMs: 20_000 };
 const SHORT_MS = 150;
 const SHORT = { timeoutMs: SHORT_MS };
-/** What a deadline may be late by on a busy machine; a second deadline anywhere would be later still. */
+/** How late a deadline may be on a busy machine; a second deadline would be later than this. */
 const LATE_MS = 5_000;
 
 let sender: WebhookSender;
@@ -33,7 +33,7 @@ afterEach(async () => {
 });
 
 describe('a webhook', () => {
-  it('arrives as it was built, and its answer comes back', async () => {
+  it('arrives as it was built, and its response is returned', async () => {
     const receiver = await startReceiver((socket) =>
       socket.write('HTTP/1.1 202 Accepted\r\ncontent-length: 11\r\n\r\n{"ok":true}'),
     );
@@ -61,7 +61,7 @@ describe('a webhook', () => {
       },
     );
     expect(await sender.send(request, LONG)).toEqual({
-      kind: 'answered',
+      kind: 'responded',
       status: 202,
       excerpt: '{"ok":true}',
       durationMs: expect.any(Number),
@@ -81,13 +81,13 @@ describe('a webhook', () => {
     });
   });
 
-  it('goes over the connection of the one before', async () => {
+  it('reuses the connection of the previous one', async () => {
     const receiver = await startReceiver((socket) => socket.write(OK));
     for (let count = 0; count < 20; count++) await sender.send(post(receiver, { connections: 1 }), LONG);
     expect([receiver.connections, receiver.requests.length]).toEqual([1, 20]);
   });
 
-  it('never takes more than 100 connections to an endpoint, whatever its listener asks for (E4)', async () => {
+  it('never uses more than 100 connections to an endpoint, whatever its listener requests (E4)', async () => {
     const held: Socket[] = [];
     let most = 0;
     const receiver = await startReceiver((socket) => {
@@ -96,14 +96,14 @@ describe('a webhook', () => {
       if (held.length < 100 && receiver.requests.length < 150) return;
       for (const one of held.splice(0)) one.write(OK);
     });
-    const answers = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: 150 }, () => sender.send(post(receiver, { connections: 256 }), LONG)),
     );
-    expect(answers.every((answer) => answer.kind === 'answered')).toBe(true);
+    expect(results.every((result) => result.kind === 'responded')).toBe(true);
     expect([most, receiver.connections]).toEqual([100, 100]);
   });
 
-  it('has no connection in common with those of other listeners: one that hangs keeps nobody waiting', async () => {
+  it('shares no connection with other listeners: one that hangs delays no other', async () => {
     const receiver = await startReceiver((socket, { line }) => {
       if (line.includes('/healthy')) socket.write(OK);
     });
@@ -114,7 +114,7 @@ describe('a webhook', () => {
     const healthy = await sender.send(post(receiver, { listener: 2, path: '/healthy' }), LONG);
     expect(healthy).toMatchObject({ status: 200 });
     stop.abort();
-    for (const answer of await Promise.all(hanging)) expect(answer).toMatchObject({ fault: 'local' });
+    for (const result of await Promise.all(hanging)) expect(result).toMatchObject({ reason: 'local' });
   });
 
   it('leaves nothing behind when its connection is closed', async () => {
@@ -127,8 +127,8 @@ describe('a webhook', () => {
     expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 200 });
   });
 
-  it('goes to the new URL of its listener as soon as it has one', async () => {
-    const [former, present] = [await startReceiver(answerOk), await startReceiver(answerOk)];
+  it('goes to the new URL of its listener at once', async () => {
+    const [former, present] = [await startReceiver(respondOk), await startReceiver(respondOk)];
     await sender.send(post(former, { listener: 1 }), LONG);
     await sender.send(post(present, { listener: 1 }), LONG);
     await former.idle();
@@ -136,17 +136,17 @@ describe('a webhook', () => {
   });
 });
 
-describe('the answer', () => {
-  it.each([301, 302, 303, 307, 308])('%i is never followed, least of all to ourselves', async (status) => {
-    const canary = await startReceiver(answerOk);
+describe('the response', () => {
+  it.each([301, 302, 303, 307, 308])('%i is never followed, not even to this service', async (status) => {
+    const canary = await startReceiver(respondOk);
     const receiver = await startReceiver((socket) =>
       socket.write(`HTTP/1.1 ${status} Go\r\nlocation: ${canary.url}/\r\ncontent-length: 0\r\n\r\n`),
     );
-    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'answered', status });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'responded', status });
     expect([canary.connections, receiver.requests.length]).toEqual([0, 1]);
   });
 
-  it('tells when to come back', async () => {
+  it('contains the time of Retry-After', async () => {
     const receiver = await startReceiver((socket) =>
       socket.write('HTTP/1.1 429 Slow\r\nRetry-After: 120\r\nretry-after: 5\r\ncontent-length: 0\r\n\r\n'),
     );
@@ -156,14 +156,14 @@ describe('the answer', () => {
   it.each<[string, Buffer | string, string]>([
     ['without a body is empty', '', ''],
     [
-      'is read as UTF-8, whatever it is',
+      'is read as UTF-8, whatever its charset',
       Buffer.from([0x61, 0xff, 0xc3, 0xa9, 0xed, 0xa0, 0x80]),
       'a\uFFFDé\uFFFD\uFFFD\uFFFD',
     ],
     ['has no NUL, which PostgreSQL would not store', 'a\0b\0', 'ab'],
-    ['is kept up to 1 KiB', 'x'.repeat(1_025), 'x'.repeat(1_024)],
+    ['is stored up to 1 KiB', 'x'.repeat(1_025), 'x'.repeat(1_024)],
     ['is not cut within a character', `x${'é'.repeat(600)}`, `x${'é'.repeat(511)}`],
-    ['of exactly 1 KiB is whole', 'é'.repeat(512), 'é'.repeat(512)],
+    ['of exactly 1 KiB is complete', 'é'.repeat(512), 'é'.repeat(512)],
   ])('%s', async (_what, body, excerpt) => {
     const receiver = await startReceiver((socket) => {
       socket.write(`HTTP/1.1 500 No\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`);
@@ -172,7 +172,7 @@ describe('the answer', () => {
     expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 500, excerpt });
   });
 
-  it('is decided by the headers: 200 with an endless body is a delivery, and no more than 16 KiB are read', async () => {
+  it('counts by its headers: 200 with an endless body is a delivery, and at most 16 KiB are read', async () => {
     const receiver = await startReceiver((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
       const more = () => {
@@ -181,8 +181,8 @@ describe('the answer', () => {
       };
       more();
     });
-    const answer = await sender.send(post(receiver), LONG);
-    expect(answer).toMatchObject({ kind: 'answered', status: 200, excerpt: 'x'.repeat(1_024) });
+    const result = await sender.send(post(receiver), LONG);
+    expect(result).toMatchObject({ kind: 'responded', status: 200, excerpt: 'x'.repeat(1_024) });
     await receiver.idle();
   });
 
@@ -202,12 +202,12 @@ describe('the answer', () => {
 
   it.each([
     ['a body shorter than announced', 'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort'],
-    ['a chunk that is none', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n'],
+    ['an invalid chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n'],
     ['no length at all', 'HTTP/1.1 200 OK\r\n\r\nshort'],
-    ['the version before', 'HTTP/1.0 200 OK\r\n\r\nshort'],
+    ['HTTP/1.0', 'HTTP/1.0 200 OK\r\n\r\nshort'],
   ])('with %s counts by its status', async (_what, bytes) => {
     const receiver = await startReceiver((socket) => socket.end(bytes));
-    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'answered', status: 200 });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'responded', status: 200 });
   });
 
   it('may be preceded by a few informational ones', async () => {
@@ -217,7 +217,7 @@ describe('the answer', () => {
     expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 200, excerpt: 'ok' });
   });
 
-  it('that comes twice is not taken for that of the next webhook', async () => {
+  it('that arrives twice is not taken for that of the next webhook', async () => {
     const receiver = await startReceiver((socket, { line }) => {
       const extra = 'HTTP/1.1 500 Twice\r\ncontent-length: 0\r\n\r\n';
       socket.write(line.includes('/twice') ? OK + extra : OK);
@@ -233,23 +233,23 @@ describe('a receiver that', () => {
     ['resets the connection', (socket) => socket.resetAndDestroy(), 'reset'],
     ['closes it within the headers', (socket) => socket.end('HTTP/1.1 200 OK\r\nx: y'), 'reset'],
     ['speaks another protocol', (socket) => socket.write('SSH-2.0-OpenSSH_9.6\r\n'), 'protocol'],
-    ['answers nonsense', (socket) => socket.write(Buffer.alloc(4_096, 0xfe)), 'protocol'],
-    ['answers with a bad header', (socket) => socket.write('HTTP/1.1 200 OK\r\nx y: z\r\n\r\n'), 'protocol'],
+    ['sends nonsense', (socket) => socket.write(Buffer.alloc(4_096, 0xfe)), 'protocol'],
+    ['sends a bad header', (socket) => socket.write('HTTP/1.1 200 OK\r\nx y: z\r\n\r\n'), 'protocol'],
     [
-      'answers 101',
+      'returns 101',
       (socket) => socket.write('HTTP/1.1 101 Switch\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
       'protocol',
     ],
-    ['floods us with 1xx', (socket) => flood(socket, 'HTTP/1.1 103 Early Hints\r\n\r\n'), 'protocol'],
+    ['sends a flood of 1xx', (socket) => flood(socket, 'HTTP/1.1 103 Early Hints\r\n\r\n'), 'protocol'],
     [
-      'has huge headers',
+      'sends huge headers',
       (socket) => socket.write(`HTTP/1.1 200 OK\r\nx: ${'y'.repeat(17_000)}\r\n\r\n`),
       'protocol',
     ],
-    ['has endless headers', (socket) => flood(socket, 'x: y\r\n', 'HTTP/1.1 200 OK\r\n'), 'protocol'],
-  ])('%s is a failure', async (_what, behave, fault) => {
+    ['sends endless headers', (socket) => flood(socket, 'x: y\r\n', 'HTTP/1.1 200 OK\r\n'), 'protocol'],
+  ])('%s is a failure', async (_what, behave, reason) => {
     const receiver = await startReceiver(behave);
-    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'failed', fault });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ kind: 'failed', reason });
     await receiver.idle();
     expect(receiver.requests).toHaveLength(1);
   });
@@ -257,71 +257,73 @@ describe('a receiver that', () => {
   it.each<[string, Behaviour]>([
     ['hangs', () => undefined],
     ['hangs within the headers', (socket) => socket.write('HTTP/1.1 200 OK\r\nx: y\r\n')],
-    ['drips headers', (socket) => drip(socket, 'HTTP/1.1 200 OK\r\n', 'x: y\r\n')],
-    ['drips 1xx', (socket) => drip(socket, '', 'HTTP/1.1 103 Early Hints\r\n\r\n', 50)],
+    ['sends headers byte by byte', (socket) => drip(socket, 'HTTP/1.1 200 OK\r\n', 'x: y\r\n')],
+    ['sends 1xx again and again', (socket) => drip(socket, '', 'HTTP/1.1 103 Early Hints\r\n\r\n', 50)],
   ])('%s is cut off at the deadline', async (_what, behave) => {
     const receiver = await startReceiver(behave);
-    const answer = await sender.send(post(receiver), SHORT);
-    expect(answer).toMatchObject({
+    const result = await sender.send(post(receiver), SHORT);
+    expect(result).toMatchObject({
       kind: 'failed',
-      fault: 'timeout',
-      detail: `no answer within ${SHORT_MS} ms`,
+      reason: 'timeout',
+      detail: `no response within ${SHORT_MS} ms`,
     });
-    expectDeadline(answer);
+    expectDeadline(result);
     await receiver.idle();
   });
 
   it.each<[string, Behaviour]>([
     ['hangs', (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nab')],
     ['drips', (socket) => drip(socket, 'HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\nab', '.')],
-  ])('%s after the headers has answered; the rest is cut off at the deadline', async (_what, behave) => {
+  ])('%s after the headers has responded; the rest is cut off at the deadline', async (_what, behave) => {
     const receiver = await startReceiver(behave);
-    const answer = await sender.send(post(receiver), SHORT);
-    expect(answer).toMatchObject({
-      kind: 'answered',
+    const result = await sender.send(post(receiver), SHORT);
+    expect(result).toMatchObject({
+      kind: 'responded',
       status: 200,
       excerpt: expect.stringMatching(/^ab\.*$/),
     });
-    expectDeadline(answer);
+    expectDeadline(result);
     await receiver.idle();
   });
 
-  it('takes connections and says nothing to TLS is cut off at the deadline', async () => {
+  it('accepts connections and does not reply to TLS is cut off at the deadline', async () => {
     const receiver = await startReceiver(() => undefined);
-    const answer = await sender.send(post(receiver, { scheme: 'https' }), SHORT);
-    expect(answer).toMatchObject({ fault: 'timeout' });
-    expectDeadline(answer);
+    const result = await sender.send(post(receiver, { scheme: 'https' }), SHORT);
+    expect(result).toMatchObject({ reason: 'timeout' });
+    expectDeadline(result);
   });
 
-  it('is not there is refused', async () => {
-    const receiver = await startReceiver(answerOk);
+  it('does not listen is `refused`', async () => {
+    const receiver = await startReceiver(respondOk);
     await receiver.close();
     expect(await sender.send(post(receiver), LONG)).toMatchObject({
-      fault: 'refused',
+      reason: 'refused',
       detail: 'ECONNREFUSED',
     });
   });
 
-  it('is not there is not there for those that wait for a connection either', async () => {
-    const receiver = await startReceiver(answerOk);
+  it('does not listen is `refused` for calls that wait for a connection, too', async () => {
+    const receiver = await startReceiver(respondOk);
     await receiver.close();
-    const answers = Array.from({ length: 50 }, () => sender.send(post(receiver, { connections: 2 }), LONG));
-    for (const answer of await Promise.all(answers)) expect(answer).toMatchObject({ fault: 'refused' });
+    const results = Array.from({ length: 50 }, () => sender.send(post(receiver, { connections: 2 }), LONG));
+    for (const result of await Promise.all(results)) expect(result).toMatchObject({ reason: 'refused' });
   });
 
-  it('is at none of its addresses is refused', async () => {
-    const receiver = await startReceiver(answerOk);
+  it('listens on none of its addresses is `refused`', async () => {
+    const receiver = await startReceiver(respondOk);
     await receiver.close();
     const two = newSender({ addresses: ['127.0.0.1', '127.0.0.2'] });
-    expect(await two.send(post(receiver, { host: 'two.example' }), LONG)).toMatchObject({ fault: 'refused' });
+    expect(await two.send(post(receiver, { host: 'two.example' }), LONG)).toMatchObject({
+      reason: 'refused',
+    });
   });
 
-  it('failed is called again by the next webhook, on a new connection', async () => {
+  it('failed is called by the next webhook on a new connection', async () => {
     let calls = 0;
     const receiver = await startReceiver((socket) =>
       ++calls === 1 ? socket.resetAndDestroy() : socket.write(OK),
     );
-    expect(await sender.send(post(receiver), LONG)).toMatchObject({ fault: 'reset' });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ reason: 'reset' });
     expect(await sender.send(post(receiver), LONG)).toMatchObject({ status: 200 });
   });
 });
@@ -330,8 +332,8 @@ describe('TLS', () => {
   const good = certificate({ names: ['receiver.example'] });
   const trusting = () => newSender({ trust: good.cert });
 
-  it('to whom we trust works, and its connection is used again', async () => {
-    const receiver = await startReceiver(answerOk, good);
+  it('with a trusted certificate works, and its connection is reused', async () => {
+    const receiver = await startReceiver(respondOk, good);
     const secure = trusting();
     const there = { connections: 1, scheme: 'https', host: 'receiver.example' };
     expect(await secure.send(post(receiver, there), LONG)).toMatchObject({ status: 200, excerpt: 'ok' });
@@ -340,24 +342,24 @@ describe('TLS', () => {
   });
 
   it.each<[string, Certificate, string, boolean]>([
-    ['a certificate nobody signed', good, 'DEPTH_ZERO_SELF_SIGNED_CERT', false],
+    ['a self-signed certificate', good, 'DEPTH_ZERO_SELF_SIGNED_CERT', false],
     [
-      'a certificate of yesterday',
+      'an expired certificate',
       certificate({ names: ['receiver.example'], until: new Date(Date.now() - 86_400_000) }),
       'CERT_HAS_EXPIRED',
       true,
     ],
     [
-      'a certificate of somebody else',
+      'a certificate of another host',
       certificate({ names: ['other.example'] }),
       'ERR_TLS_CERT_ALTNAME_INVALID',
       true,
     ],
-  ])('with %s is refused before anything is said', async (_what, shown, detail, trusted) => {
-    const receiver = await startReceiver(answerOk, shown);
+  ])('with %s is refused before anything is sent', async (_what, shown, detail, trusted) => {
+    const receiver = await startReceiver(respondOk, shown);
     const secure = trusted ? newSender({ trust: shown.cert }) : sender;
-    const answer = await secure.send(post(receiver, { scheme: 'https', host: 'receiver.example' }), LONG);
-    expect(answer).toMatchObject({ kind: 'failed', fault: 'tls', detail });
+    const result = await secure.send(post(receiver, { scheme: 'https', host: 'receiver.example' }), LONG);
+    expect(result).toMatchObject({ kind: 'failed', reason: 'tls', detail });
     await receiver.idle();
     expect(receiver.requests).toEqual([]);
   });
@@ -370,7 +372,7 @@ describe('TLS', () => {
         atOnce: true,
       },
     );
-    expect(await sender.send(post(receiver, { scheme: 'https' }), LONG)).toMatchObject({ fault: 'tls' });
+    expect(await sender.send(post(receiver, { scheme: 'https' }), LONG)).toMatchObject({ reason: 'tls' });
   });
 
   it.each<[string, (socket: Socket) => unknown]>([
@@ -380,26 +382,26 @@ describe('TLS', () => {
     const receiver = await startReceiver((socket) => socket.once('data', () => behave(socket)), undefined, {
       atOnce: true,
     });
-    expect(await sender.send(post(receiver, { scheme: 'https' }), LONG)).toMatchObject({ fault: 'reset' });
+    expect(await sender.send(post(receiver, { scheme: 'https' }), LONG)).toMatchObject({ reason: 'reset' });
   });
 
-  it('to a receiver that only accepts an address in its certificate works by address', async () => {
+  it('to a receiver whose certificate names only an address works by address', async () => {
     const byAddress = certificate({ addresses: [[127, 0, 0, 1]] });
-    const receiver = await startReceiver(answerOk, byAddress);
+    const receiver = await startReceiver(respondOk, byAddress);
     const secure = newSender({ trust: byAddress.cert });
     expect(await secure.send(post(receiver, { scheme: 'https' }), LONG)).toMatchObject({ status: 200 });
   });
 });
 
 describe('a deadline', () => {
-  it('that passes before there is a connection is kept, and nothing is sent afterwards', async () => {
-    const receiver = await startReceiver(answerOk);
+  it('that passes before there is a connection is kept, and nothing is sent later', async () => {
+    const receiver = await startReceiver(respondOk);
     const lookup = signal<LookupAddress[]>();
     const slow = newSender({ resolve: () => lookup.promise });
     const patient = slow.send(post(receiver, { host: 'slow.example' }), LONG);
-    const answer = await slow.send(post(receiver, { host: 'slow.example' }), SHORT);
-    expect(answer).toMatchObject({ fault: 'timeout' });
-    expectDeadline(answer);
+    const result = await slow.send(post(receiver, { host: 'slow.example' }), SHORT);
+    expect(result).toMatchObject({ reason: 'timeout' });
+    expectDeadline(result);
     lookup.resolve([{ address: '127.0.0.1', family: 4 }]);
     expect(await patient).toMatchObject({ status: 200 });
     await slow.close();
@@ -407,19 +409,19 @@ describe('a deadline', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it('is also that of the connection: no attempt goes on that nobody waits for', async () => {
-    const receiver = await startReceiver(answerOk);
+  it('also applies to the connection: no connection attempt outlives its call', async () => {
+    const receiver = await startReceiver(respondOk);
     const lookup = signal<LookupAddress[]>();
     const slow = newSender({ resolve: () => lookup.promise });
     const late = [1, 2].map(() => slow.send(post(receiver, { host: 'slow.example', connections: 1 }), SHORT));
-    for (const answer of await Promise.all(late)) expect(answer).toMatchObject({ fault: 'timeout' });
+    for (const result of await Promise.all(late)) expect(result).toMatchObject({ reason: 'timeout' });
     lookup.resolve([{ address: '127.0.0.1', family: 4 }]);
     const next = await slow.send(post(receiver, { host: 'slow.example', connections: 1 }), LONG);
     expect(next).toMatchObject({ status: 200 });
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it('that has become longer counts for the next connection, too, while others are in use', async () => {
+  it('that was extended also applies to the next connection while others are in use', async () => {
     const receiver = await startReceiver((socket) => {
       if (receiver.requests.length > 1) socket.write(OK);
     });
@@ -431,59 +433,59 @@ describe('a deadline', () => {
     const hanging = slow.send(post(receiver, { host: 'slow.example' }), SHORT);
     await until(() => receiver.requests.length === 1);
     const late = slow.send(post(receiver, { host: 'slow.example' }), LONG);
-    expect(await hanging).toMatchObject({ fault: 'timeout' });
-    // For longer than that one had time.
+    expect(await hanging).toMatchObject({ reason: 'timeout' });
+    // Longer than the deadline of the first call.
     await sender.send(post(silent), { timeoutMs: 2 * SHORT_MS });
     lookup.resolve(here);
     expect(await late).toMatchObject({ status: 200 });
   });
 
-  it('is not missed by an answer that lies ready while our own event loop stood still', async () => {
+  it('does not fail a response that arrived while the event loop was blocked', async () => {
     const receiver = await startReceiver((socket) => {
       socket.write(OK);
       const until = performance.now() + 2 * SHORT_MS;
       while (performance.now() < until);
     });
-    expect(await sender.send(post(receiver), SHORT)).toMatchObject({ kind: 'answered', status: 200 });
+    expect(await sender.send(post(receiver), SHORT)).toMatchObject({ kind: 'responded', status: 200 });
   });
 });
 
-describe('a fault of ours', () => {
-  it('is a call that was stopped; one that is stopped already is not made', async () => {
+describe('a local failure', () => {
+  it('is a call that was stopped; a call that is already stopped is not made', async () => {
     const received = signal<void>();
     const receiver = await startReceiver(() => received.resolve());
     const stop = new AbortController();
-    const answers = [1, 2].map(() => sender.send(post(receiver), { ...LONG, signal: stop.signal }));
+    const results = [1, 2].map(() => sender.send(post(receiver), { ...LONG, signal: stop.signal }));
     await received.promise;
     stop.abort();
-    answers.push(sender.send(post(receiver), { ...LONG, signal: stop.signal }));
-    for (const answer of await Promise.all(answers)) {
-      expect(answer).toMatchObject({ kind: 'failed', fault: 'local', detail: 'this replica is stopping' });
+    results.push(sender.send(post(receiver), { ...LONG, signal: stop.signal }));
+    for (const result of await Promise.all(results)) {
+      expect(result).toMatchObject({ kind: 'failed', reason: 'local', detail: 'this replica is stopping' });
     }
     expect(receiver.connections).toBeLessThanOrEqual(2);
   });
 
-  it('is a call that a closed sender ends, or does not make', async () => {
+  it('is a call that a closed sender ends or does not make', async () => {
     const received = signal<void>();
     const receiver = await startReceiver(() => received.resolve());
-    const answer = sender.send(post(receiver), LONG);
+    const result = sender.send(post(receiver), LONG);
     await received.promise;
     await sender.close();
-    expect(await answer).toMatchObject({ fault: 'local' });
-    expect(await sender.send(post(receiver), LONG)).toMatchObject({ fault: 'local' });
+    expect(await result).toMatchObject({ reason: 'local' });
+    expect(await sender.send(post(receiver), LONG)).toMatchObject({ reason: 'local' });
     await receiver.idle();
     expect(receiver.connections).toBe(1);
   });
 
-  it('is our resolver being away; a name that does not exist is not', async () => {
-    for (const [code, fault] of [
+  it('is an unavailable resolver; a name that does not exist is not', async () => {
+    for (const [code, reason] of [
       ['EAI_AGAIN', 'local'],
       ['ENOTFOUND', 'dns'],
     ]) {
       const away = newSender({ resolve: () => Promise.reject(Object.assign(new Error(), { code })) });
-      const receiver = await startReceiver(answerOk);
+      const receiver = await startReceiver(respondOk);
       expect(await away.send(post(receiver, { host: 'x.example' }), LONG)).toMatchObject({
-        fault,
+        reason,
         detail: code,
       });
     }
@@ -511,19 +513,19 @@ describe('a fault of ours', () => {
     ['HPE_INVALID_CONSTANT', 'protocol'],
     ['UND_ERR_HEADERS_OVERFLOW', 'protocol'],
     ['SOMETHING_NEW', 'local'],
-  ])('or of theirs: %s is %s', (code, fault) => {
-    expect(faultOf(Object.assign(new Error('with 10.0.0.1 in it'), { code }))).toEqual({
-      fault,
+  ])('is distinguished by its code: %s is %s', (code, reason) => {
+    expect(failureOf(Object.assign(new Error('with 10.0.0.1 in it'), { code }))).toEqual({
+      reason,
       detail: code,
     });
   });
 
-  it('is not one of several addresses being out of reach, unless all are', () => {
+  it('is not one unreachable address among several, unless all are unreachable', () => {
     const error = (code: string) => Object.assign(new Error(), { code });
-    const all = (...codes: string[]) => faultOf(new AggregateError(codes.map(error)));
-    expect(all('ENETUNREACH', 'ECONNREFUSED').fault).toBe('refused');
-    expect(all('ECONNREFUSED', 'ENETUNREACH').fault).toBe('refused');
-    expect(all('ENETUNREACH', 'ENETUNREACH').fault).toBe('local');
+    const all = (...codes: string[]) => failureOf(new AggregateError(codes.map(error)));
+    expect(all('ENETUNREACH', 'ECONNREFUSED').reason).toBe('refused');
+    expect(all('ECONNREFUSED', 'ENETUNREACH').reason).toBe('refused');
+    expect(all('ENETUNREACH', 'ENETUNREACH').reason).toBe('local');
   });
 });
 
@@ -539,7 +541,7 @@ interface Receiver {
   readonly url: string;
   readonly connections: number;
   readonly requests: readonly Received[];
-  /** Resolves when every connection there was is closed; there must have been one. */
+  /** Resolves when all connections are closed; there must have been one. */
   idle(): Promise<void>;
   close(): Promise<void>;
 }
@@ -552,11 +554,11 @@ function signal<T>(): { promise: Promise<T>; resolve(value: T): void } {
   return { promise, resolve };
 }
 
-function answerOk(socket: Socket): void {
+function respondOk(socket: Socket): void {
   socket.write(OK);
 }
 
-/** A TCP (or TLS) server that answers each whole request as it is told to, right or wrong. */
+/** A TCP (or TLS) server that runs `behave` for each complete request. */
 async function startReceiver(
   behave: Behaviour,
   tls?: Certificate,
@@ -637,7 +639,7 @@ function flood(socket: Socket, text: string, first = ''): void {
   more();
 }
 
-/** A few bytes every few milliseconds, for as long as somebody listens. */
+/** Sends a few bytes every few milliseconds as long as the socket is open. */
 function drip(socket: Socket, first: string, text: string, everyMs = 10): void {
   socket.write(first);
   const timer = setInterval(() => socket.write(text), everyMs);
@@ -650,7 +652,7 @@ interface SenderSetup {
   readonly trust?: string;
 }
 
-/** Every name is this machine, and this machine is allowed. */
+/** Every name resolves to this machine, which is allowed. */
 function newSender({ addresses = ['127.0.0.1'], resolve, trust }: SenderSetup = {}): WebhookSender {
   const here = async () => addresses.map((address) => ({ address, family: 4 }));
   const allow = [{ address: '127.0.0.0', prefix: 8, family: 'ipv4' }] as const;
@@ -675,7 +677,7 @@ function post(
   };
 }
 
-function expectDeadline({ durationMs }: Answer): void {
+function expectDeadline({ durationMs }: CallResult): void {
   expect(durationMs).toBeGreaterThanOrEqual(SHORT_MS - 2);
   expect(durationMs).toBeLessThan(SHORT_MS + LATE_MS);
 }

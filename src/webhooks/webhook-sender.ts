@@ -2,11 +2,10 @@ import { channel } from 'node:diagnostics_channel';
 import { Injectable } from '@nestjs/common';
 import { type Context, context, propagation, ROOT_CONTEXT } from '@opentelemetry/api';
 import { buildConnector, Client, type Dispatcher, Pool } from 'undici';
-import type { Answer } from './answer.ts';
-import { EgressGuard } from './egress-guard.ts';
+import type { CallResult } from './call-result.ts';
+import { EgressGuard, guardedConnector } from './egress-guard.ts';
 import { Exchange, STOPPED } from './exchange.ts';
-import { guardedConnector } from './guarded-connector.ts';
-import { acceptInterimAnswers } from './interim-answers.ts';
+import { acceptInterimResponses } from './interim-responses.ts';
 import { withoutEcho } from './url-echo.ts';
 import { traceparentOf, type WebhookRequest } from './webhook-request.ts';
 
@@ -32,11 +31,11 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const CREATED = channel('undici:request:create');
 
 /**
- * Posts webhooks. Only this file and `interim-answers.ts` use undici: every request passes the guard and has a deadline.
+ * Posts webhooks. Only this file and `interim-responses.ts` use undici: every request passes the guard and has a deadline.
  *
  * Each listener has connections of its own. In one pool per origin, a few listeners that hang would take all connections
- * to a host that others use too (a gateway, a popular automation service), and a duplicate answer on a connection would
- * be taken for the answer to another listener's request.
+ * to a host that others use too (a gateway, a popular automation service), and a duplicate response on a connection would
+ * be taken for the response to another listener's request.
  */
 @Injectable()
 export class WebhookSender {
@@ -50,14 +49,14 @@ export class WebhookSender {
     private readonly trust?: string,
   ) {}
 
-  /** Never throws: a failure is an answer, too. Redirects are not followed. */
-  send(request: WebhookRequest, { timeoutMs, signal }: SendOptions): Promise<Answer> {
+  /** Never throws: a failure is a result, too. Redirects are not followed. */
+  send(request: WebhookRequest, { timeoutMs, signal }: SendOptions): Promise<CallResult> {
     return new Promise((resolve) => {
-      const settle = (answer: Answer) => resolve(withoutEcho(answer, request.url));
+      const settle = (result: CallResult) => resolve(withoutEcho(result, request.url));
       const exchange = new Exchange(settle, timeoutMs, signal && this.groupOf(signal));
       if (this.closed || signal?.aborted) return exchange.fail(STOPPED);
       const route = this.routeTo(request, timeoutMs);
-      if (typeof route === 'string') return exchange.fail({ fault: 'egress', detail: route });
+      if (typeof route === 'string') return exchange.fail({ reason: 'egress', detail: route });
       route.pool.dispatch(postOptions(route.path, request), exchange);
     });
   }
@@ -105,7 +104,7 @@ export class WebhookSender {
     const { origin, pathname, search } = new URL(url);
     const pool = new Pool(origin, {
       factory: (to, options) =>
-        new RouteClient(to, options).on('connect', (_, [client]) => acceptInterimAnswers(client as Client)),
+        new RouteClient(to, options).on('connect', (_, [client]) => acceptInterimResponses(client as Client)),
       connect: this.connector(connectMs),
       connections: Math.min(connections, MAX_CONNECTIONS),
       pipelining: 1,
@@ -133,7 +132,7 @@ function stopAll(exchanges: ReadonlySet<Exchange>): void {
 /** `parent`: the trace context of the message, if tracing is on. */
 type PostOptions = Dispatcher.DispatchOptions & { readonly parent: Context | undefined };
 
-/** A pool dispatches a request once it has a connection, in whatever async context is active then; so the context is passed. */
+/** A pool dispatches a request once it has a connection, in the async context that is active then; so the context is passed. */
 class RouteClient extends Client {
   override dispatch(options: PostOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (options.parent === undefined) return super.dispatch(options, handler);

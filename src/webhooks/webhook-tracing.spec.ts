@@ -30,17 +30,17 @@ describe('the trace of a webhook', () => {
     await once(server, 'close');
   });
 
-  it('is that of its message, as it is, when nobody traces', async () => {
+  it('is that of its message, unchanged, without tracing', async () => {
     expect(await traceparentsOf(PARENT)).toEqual([PARENT]);
   });
 
-  it('is named by its delivery, not sampled, when the message has none and nobody traces', async () => {
+  it('is derived from the delivery, not sampled, when the message has none, without tracing', async () => {
     const made = '00-3d0ca31588284ce59f5b7e3c0a1d2e4f-9f5b7e3c0a1d2e4f-00';
     expect(await traceparentsOf(undefined)).toEqual([made]);
     expect(await traceparentsOf(undefined)).toEqual([made]);
   });
 
-  it('goes on with a span of ours when somebody does, and is told once', async () => {
+  it('continues with a span of the service with tracing, and is exported once', async () => {
     const provider = new NodeTracerProvider();
     provider.register({ propagator: new W3CTraceContextPropagator() });
     const instrumentation = new UndiciInstrumentation();

@@ -1,12 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { SETTINGS } from '../../src/config/settings.schema.ts';
 import { loadSettings, type Settings } from '../../src/config/settings.ts';
 import type { Route } from '../../src/http/routes.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
 import {
   FOLDER,
   type Manifest,
@@ -14,6 +12,7 @@ import {
   parseManifests,
   readManifests,
 } from '../support/manifests.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 
 const manifests = readManifests();
 const of = (kind: string) => manifests.filter((manifest) => manifest.kind === kind);
@@ -24,7 +23,7 @@ const kustomization = parse(readFileSync(join(FOLDER, 'kustomization.yaml'), 'ut
 const podSpec = ({ spec }: Manifest) => spec.template.spec;
 const container = (manifest: Manifest) => podSpec(manifest).containers[0];
 
-/** What the Secret would hold. */
+/** What the Secret would contain. */
 const SECRETS: Record<string, string> = {
   DATABASE_URL: 'postgres://sluice:x@postgres:5432/sluice',
   API_KEYS: 'ops=admin:sk_ops_0123456789,metrics=read:sk_metrics_0123456789',
@@ -40,7 +39,7 @@ describe('the manifests', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  it('are what Kubernetes, KEDA and the Prometheus operator understand, to the last field', async () => {
+  it('are valid for Kubernetes, KEDA and the Prometheus operator, in every field', async () => {
     expect(await manifestErrors(manifests)).toEqual([]);
   });
 
@@ -55,19 +54,19 @@ describe('the manifests', () => {
     ['network.yaml', 'podSelector', 'podSelektor'],
     ['settings.yaml', "'off'", 'off'],
     ['migration.yaml', 'kind: Job', 'kind: Jobb'],
-  ])('are read by a checker that sees a slip of the pen: %s, %s as %s', async (file, right, wrong) => {
+  ])('are checked so that a typo is found: %s, %s as %s', async (file, right, wrong) => {
     const text = readFileSync(join(FOLDER, file), 'utf8');
     expect(text).toContain(right);
     expect(await manifestErrors(parseManifests(text.replace(right, wrong)))).not.toEqual([]);
   });
 
-  it('E9 run the roles apart, each role somewhere', () => {
+  it('E9 run the roles separately, and every role', () => {
     const roles = deployments.map((one) => environmentOf(one).ROLES);
     expect(roles).toEqual(['api', 'upkeep', 'inbox,outbox'].filter((role) => roles.includes(role)));
     expect(roles.join().split(',').sort()).toEqual(['api', 'inbox', 'outbox', 'upkeep']);
   });
 
-  it('set only what the service knows, to what it takes', () => {
+  it('set only known settings, to allowed values', () => {
     for (const manifest of [...deployments, job]) {
       const environment = environmentOf(manifest);
       expect(Object.keys(environment).filter((name) => !(name in SETTINGS))).toEqual([]);
@@ -76,7 +75,7 @@ describe('the manifests', () => {
     expect(loadSettings(environmentOf(deployments[0]!)).migrations).toBe('off');
   });
 
-  it('take from the Secret what the kustomization says it holds', () => {
+  it('use from the Secret what the kustomization declares', () => {
     const text = readFileSync(join(FOLDER, 'kustomization.yaml'), 'utf8');
     const held = [...text.matchAll(/--from-literal=(\w+)=/g)].map(([, name]) => name!);
     expect(text).toContain('create secret generic sluice-secrets');
@@ -93,7 +92,7 @@ describe('the manifests', () => {
     expect([...new Set(references.map(({ key }) => key))].sort()).toEqual(held.sort());
   });
 
-  it('run as nobody in particular, on a file system nobody writes to, within limits', () => {
+  it('run as an unprivileged user, on a read-only file system, within limits', () => {
     for (const manifest of [...deployments, job]) {
       expect(podSpec(manifest)).toMatchObject({
         automountServiceAccountToken: false,
@@ -126,7 +125,7 @@ describe('the manifests', () => {
     }
   });
 
-  it('let out to receivers whoever sends to them: workers deliver, the api pings', () => {
+  it('allow egress to receivers for all that send: workers deliver, the api pings', () => {
     const policy = of('NetworkPolicy').find(({ metadata }) => metadata.name === 'sluice-webhooks')!;
     const [{ key, operator, values }] = policy.spec.podSelector.matchExpressions;
     expect(operator).toBe('In');
@@ -162,26 +161,16 @@ describe('the manifests', () => {
         .map(({ metadata }) => metadata.name)
         .sort(),
     ).toEqual(names.sort());
-    // One that is scaled must not say how many there are: every apply would set it back.
+    // A scaled deployment must not set its replicas: every apply would reset them.
     const fixed = deployments.filter(({ spec }) => spec.replicas !== undefined);
     expect(fixed.map(({ metadata }) => metadata.name).filter((name) => scaled.includes(name))).toEqual([]);
   });
 });
 
 describe('a running replica', () => {
-  let database: TestDatabase;
-  let replica: TestApp;
+  const { replica } = sharedReplica({ ROLES: 'api' });
 
-  beforeAll(async () => {
-    database = await createDatabase();
-    replica = await startApp(database, { ROLES: 'api' });
-  });
-  afterAll(async () => {
-    await replica.close();
-    await database.drop();
-  });
-
-  it('has the paths and the port that are asked for', () => {
+  it('has the paths and the port of the manifests', () => {
     const paths = replica.app.routes.filter(({ method }: Route) => method === 'GET').map(({ url }) => url);
     const [monitor] = of('ServiceMonitor') as [Manifest];
     for (const manifest of deployments) {
@@ -211,8 +200,8 @@ interface Variable {
   readonly valueFrom?: { readonly secretKeyRef: { readonly name: string; readonly key: string } };
 }
 
-/** What the process would find. */
-/** What the image brings along. */
+/** The environment of the process. */
+/** What the image sets. */
 function imageEnvironment(): Record<string, string> {
   const text = readFileSync(join(FOLDER, '../../Dockerfile'), 'utf8');
   const set = [...text.matchAll(/^(?:ENV| {3}) *([A-Z_]+)=(\S+)/gm)].map(([, name, value]) => [

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 describe('the receiver of the compose file', () => {
-  it('takes what the official library signed and prints it on one line', async () => {
+  it('accepts what the official library signed and prints it on one line', async () => {
     const receiver = await start(SECRET);
 
     expect(await receiver.post(BODY, signed(BODY))).toBe(204);
@@ -32,7 +32,7 @@ describe('the receiver of the compose file', () => {
     );
   });
 
-  it('takes a webhook that carries the signatures of the old and the new secret', async () => {
+  it('accepts a webhook with the signatures of the old and the new secret', async () => {
     const receiver = await start(SECRET);
     const headers = signed(BODY);
     const old = signed(BODY, { secret: newSecret() })['webhook-signature'];
@@ -55,12 +55,12 @@ describe('the receiver of the compose file', () => {
     expect(await receiver.nextLine()).toContain('verified=no');
   });
 
-  // Signed with the right secret: only the clock can refuse them. The official library draws the same line.
+  // Signed with the right secret: only the time can be refused. The official library has the same limits.
   it.each([
     ['older than five minutes', -6 * MINUTE_MS, 401],
     ['from more than five minutes ahead', 6 * MINUTE_MS, 401],
     ['four minutes old', -4 * MINUTE_MS, 204],
-  ])('answers a webhook %s as the official library does', async (_what, offsetMs, status) => {
+  ])('handles a webhook %s as the official library does', async (_what, offsetMs, status) => {
     const receiver = await start(SECRET);
     const headers = signed(BODY, { at: new Date(Date.now() + offsetMs) });
 
@@ -69,7 +69,7 @@ describe('the receiver of the compose file', () => {
     expect(isAcceptedByOfficialLibrary(BODY, headers)).toBe(status === 204);
   });
 
-  it('takes everything unchecked without a secret', async () => {
+  it('accepts everything unchecked without a secret', async () => {
     const receiver = await start();
 
     expect(await receiver.post(BODY, {})).toBe(204);
@@ -83,7 +83,7 @@ describe('the receiver of the compose file', () => {
     expect(await receiver.nextLine()).toContain(String.raw`key="a\nverified=yes" id=null verified=unchecked`);
   });
 
-  it('does not start with a secret it cannot use', async () => {
+  it('does not start with an invalid secret', async () => {
     const { child } = spawnReceiver('not-a-secret');
 
     expect(await once(child, 'exit')).toEqual([1, null]);

@@ -18,7 +18,7 @@ describe('docs/requirements.md', () => {
     expect(ids.toSorted()).toEqual(wanted.toSorted());
   });
 
-  it('names for each either a test file that names it, or plainly that it is not there yet', () => {
+  it('names for each a test file that names it, or that it does not exist yet', () => {
     for (const { id, proof } of rows) {
       const files = [...proof.matchAll(/`([^`]+\.spec\.ts)`/g)].map(([, path]) => path!);
       if (files.length === 0)

@@ -12,14 +12,14 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const dockerfile = read('Dockerfile');
 const stages = stagesOf(dockerfile);
 const runtime = stages.at(-1)!;
-// YAML 1.1, as the strictest readers have it: there a bare `off` is a boolean, not the text.
+// YAML 1.1, as the strictest parsers: there a bare `off` is a boolean, not a string.
 const compose: Compose = parse(read('docker-compose.yml'), { version: '1.1', merge: true });
 const services = Object.entries(compose.services);
 const replicas = services.filter(([name]) => name.startsWith('sluice-'));
 const ours = services.filter(([name]) => name !== 'postgres');
 
 describe('the Dockerfile', () => {
-  it('leaves the linter nothing to say', () => {
+  it('passes the linter', () => {
     expect(lintDockerfile(dockerfile)).toEqual([]);
   });
 
@@ -28,7 +28,7 @@ describe('the Dockerfile', () => {
     ['a flag COPY does not have', dockerfile.replace('--from=build', '--form=build')],
     ['a second CMD', `${dockerfile}CMD ["node"]\n`],
     ['a health check without a command', dockerfile.replace(/CMD \["node", "-e".*\n/, 'CMD\n')],
-  ])('is read by a linter that sees %s', (_fault, broken) => {
+  ])('is checked by a linter that finds %s', (_fault, broken) => {
     expect(lintDockerfile(broken)).not.toEqual([]);
   });
 
@@ -42,10 +42,11 @@ describe('the Dockerfile', () => {
     expect(lastOf(runtime, 'USER')).toBe('10001:10001');
   });
 
-  it('takes node_modules only from a stage that installed neither dev nor optional packages', () => {
+  it('copies node_modules only from a stage without dev and optional packages', () => {
     const copied = runtime.copies.filter((copy) => copy.from);
     expect(copied.map(({ from, sources }) => [from, ...sources])).toEqual([
       ['dependencies', '/app/node_modules'],
+      ['build', '/app/packages/client/dist'],
       ['build', '/app/dist'],
     ]);
     const installs = texts(stages.find((stage) => stage.name === 'dependencies')!, 'RUN');
@@ -55,7 +56,7 @@ describe('the Dockerfile', () => {
     expect(texts(runtime, 'RUN').join()).not.toMatch(/\bnpm (ci|install|i)\b/);
   });
 
-  it('copies only what exists and what .dockerignore lets through', () => {
+  it('copies only what exists and .dockerignore does not exclude', () => {
     const sources = stages.flatMap((stage) =>
       stage.copies.filter((copy) => !copy.from).flatMap((copy) => copy.sources),
     );
@@ -68,39 +69,39 @@ describe('the Dockerfile', () => {
     expect(rules.filter((rule) => rule.startsWith('!') && !sources.includes(rule.slice(1)))).toEqual([]);
   });
 
-  it('starts node itself, on a file the build makes', () => {
+  it('starts node itself, with a file of the build', () => {
     const command = JSON.parse(lastOf(runtime, 'CMD'));
     expect(command).toEqual(['node', '--max-semi-space-size=64', 'dist/src/main.js']);
     expect(sourceOf(command[2])).toBe('src/main.ts');
     expect(texts(runtime, 'ENTRYPOINT')).toEqual([]);
   });
 
-  it('asks /livez for its health, with nothing but node', () => {
+  it('checks its health by /livez, with node only', () => {
     const command = JSON.parse(lastOf(runtime, 'HEALTHCHECK').replace(/^.*?CMD /s, ''));
     expect(command.slice(0, 2)).toEqual(['node', '-e']);
     expect(command[2]).toContain('/livez');
     expect(() => new Function(command[2])).not.toThrow();
   });
 
-  it('sets only what the service knows', () => {
+  it('sets only known settings', () => {
     const names = runtime.environment.filter((name) => name !== 'NODE_ENV');
     expect(unknownSettings(names)).toEqual([]);
   });
 });
 
 describe('the packages that ship', () => {
-  it('run no script when they are installed, but for the optional embedded PostgreSQL', () => {
+  it('run no install script, except the optional embedded PostgreSQL', () => {
     expect(withInstallScript(read('package-lock.json'))).toEqual([]);
   });
 
-  it('hold neither Swagger UI nor the telemetry it installs', () => {
+  it('contain neither Swagger UI nor its telemetry', () => {
     const { packages }: Lock = JSON.parse(read('package-lock.json'));
     const names = Object.entries(packages).map(([path, entry]) => entry.name ?? nameOf(path));
     expect(names).toContain('@nestjs/swagger');
     expect(names.filter((name) => /swagger-ui|scarf/.test(name))).toEqual([]);
   });
 
-  it('are read by a checker that sees a script, however deep its package lies', () => {
+  it('are checked so that a script is found, however deep its package is', () => {
     const script = { version: '1.0.0', hasInstallScript: true };
     const planted = {
       'node_modules/planted': script,
@@ -117,7 +118,7 @@ describe('the packages that ship', () => {
 });
 
 describe('the compose file', () => {
-  it('leaves the linter nothing to say', () => {
+  it('passes the linter', () => {
     expect(lintCompose(resolve(ROOT, 'docker-compose.yml'))).toEqual([]);
   });
 
@@ -126,7 +127,7 @@ describe('the compose file', () => {
     ['a port open to every network', (text: string) => text.replace("'127.0.0.1:3001:3000'", "'3001:3000'")],
     ['one port given out twice', (text: string) => text.replace(':3001:', ':3000:')],
     ['an image without a version', (text: string) => text.replace('postgres:18', 'postgres')],
-  ])('is read by a linter that sees %s', (_fault, breakIt) => {
+  ])('is checked by a linter that finds %s', (_fault, breakIt) => {
     const folder = mkdtempSync(join(tmpdir(), 'compose-'));
     try {
       writeFileSync(join(folder, 'docker-compose.yml'), breakIt(read('docker-compose.yml')));
@@ -136,7 +137,7 @@ describe('the compose file', () => {
     }
   });
 
-  it('B13 starts a database, two replicas, a producer and a receiver', () => {
+  it('B13 starts a database, two replicas, a receiver, a producer and a consumer', () => {
     expect(services.map(([name]) => name)).toEqual([
       'postgres',
       'migrate',
@@ -144,6 +145,7 @@ describe('the compose file', () => {
       'sluice-2',
       'receiver',
       'producer',
+      'consumer',
     ]);
   });
 
@@ -166,13 +168,13 @@ describe('the compose file', () => {
   });
 
   it.each([...replicas, ...services.filter(([name]) => name === 'migrate')])(
-    'tells %s only settings that exist',
+    'gives %s only settings that exist',
     (_name, service) => {
       expect(unknownSettings(Object.keys(service.environment ?? {}))).toEqual([]);
     },
   );
 
-  it('runs migrations from a file the build makes, in the image the replicas run', () => {
+  it('runs migrations from a file of the build, in the image of the replicas', () => {
     const { migrate } = compose.services;
     expect(migrate?.command).toEqual(['node', 'dist/src/migrate.js']);
     expect(sourceOf('dist/src/migrate.js')).toBe('src/migrate.ts');
@@ -182,7 +184,7 @@ describe('the compose file', () => {
     ).toBe(1);
   });
 
-  it('mounts files that exist, and only to be read', () => {
+  it('mounts only files that exist, read-only', () => {
     const mounts = services
       .flatMap(([, service]) => service.volumes ?? [])
       .filter((mount) => mount.startsWith('.'));
@@ -194,16 +196,17 @@ describe('the compose file', () => {
   });
 
   it('keeps the data of PostgreSQL 18 in the volume', () => {
-    // Images before 18 wanted …/data; 18 refuses to start when that is the mount.
+    // Images before 18 needed …/data; 18 refuses to start with that mount.
     expect(compose.services.postgres).toMatchObject({
       image: expect.stringMatching(/^postgres:18/),
       volumes: ['postgres-data:/var/lib/postgresql'],
     });
   });
 
-  it('runs producer and receiver on the Node of the image', () => {
-    expect(compose.services.producer?.image).toBe(runtime.image);
+  it('runs the receiver on the Node of the image, producer and consumer in the image, which has the client', () => {
     expect(compose.services.receiver?.image).toBe(runtime.image);
+    for (const name of ['producer', 'consumer'])
+      expect(compose.services[name]?.image).toBe(compose.services.migrate?.image);
   });
 
   it('lets webhooks reach the receiver and not the database', () => {
@@ -227,10 +230,20 @@ describe('the compose file', () => {
     expect(type).toMatch(new RegExp(`^${listeners[0].types[0].replace('*', '.+')}$`));
   });
 
-  it('gives the producer a key that may produce and nothing else', () => {
+  it.each([
+    ['producer', 'produce'],
+    ['consumer', 'consume'],
+  ])('gives the %s a key that may %s and nothing else', (name, scope) => {
     const keys = withDefaults(replicas[0]![1].environment?.API_KEYS).split(',');
-    const own = withDefaults(compose.services.producer?.environment?.API_KEY);
-    expect(keys).toContain(`producer=produce:${own}`);
+    const own = withDefaults(compose.services[name]?.environment?.API_KEY);
+    expect(keys).toContain(`${name}=${scope}:${own}`);
+  });
+
+  it.each(['producer', 'consumer'])('mounts the program of the %s where it finds the client', (name) => {
+    const { command, volumes } = compose.services[name]!;
+    expect(command?.[0]).toBe('node');
+    expect(volumes).toEqual([`./${command?.[1]}:/app/${command?.[1]}:ro`]);
+    expect(texts(runtime, 'WORKDIR')).toEqual(['/app']);
   });
 });
 
@@ -322,7 +335,7 @@ function lintDockerfile(text: string): string[] {
 }
 
 /* The compose specification's own schema, then every rule of dclint, with two leanings: services stand in
-   the order in which they start, not of the alphabet, and what a service inherits stands first. */
+   the order in which they start, not of the alphabet, and what a service inherits comes first. */
 function lintCompose(path: string): string[] {
   const linter = new DCLinter({
     rules: {

@@ -24,16 +24,30 @@ function message(position: number, id: string, more: Partial<MessageRow> = {}): 
 }
 
 function posted(id: string, more: Partial<Posted> = {}): Posted {
-  return { id, type: 'plain', key: 'k', payload: '{}', outcome: 'accepted', scheduled: false, ...more };
+  const message = { id, type: 'plain', key: 'k', payload: '{}', scheduled: false, postedMs: 100 };
+  return { ...message, outcome: 'accepted', ...more };
 }
 
 function delivery(id: string, number: number, more: Partial<DeliveryRow> = {}): DeliveryRow {
-  const row = { id, listener: 'a', message: number, key: 'k', lane: 257, sequence: number, error: null };
-  return { ...row, status: 'finished', attempt: 1, attempts: [], ...more };
+  const row = {
+    position: number,
+    id,
+    listener: 'a',
+    message: number,
+    key: 'k',
+    lane: 257,
+    sequence: number,
+    error: null,
+  };
+  return { ...row, status: 'finished', attempt: 1, reopened: false, attemptsTotal: 0, ...more };
+}
+
+function bodyOf(id: string, key: string, number = 1): string {
+  return `{"id":"${id}","type":"plain","timestamp":"2026-01-01T00:00:00.000Z","key":"${key}","sequence":${number},"data":{}}`;
 }
 
 function arrival(at: number, name: string, number: number, more: Partial<Arrival> = {}): Arrival {
-  const body = `{"id":"m${number}","type":"plain","timestamp":"2026-01-01T00:00:00.000Z","key":"k","sequence":${number},"data":{}}`;
+  const body = bodyOf(`m${number}`, 'k', number);
   const one = { listener: 'a', at, atMs: at, delivery: name, signed: 'yes', body, ce: undefined };
   return { ...one, answer: 'ok', ...more };
 }
@@ -52,12 +66,16 @@ const GOOD: History = {
   arrivals: [arrival(1, 'd1', 1), arrival(2, 'd2', 2)],
   leased: [],
   holds: [],
-  operated: [],
+  operations: { keys: new Set(), schedulePauses: [], replayed: [], restarted: [], ruled: [] },
+  groups: undefined,
+  queues: undefined,
   logged: [],
   injected: [],
   terms: {
     retriesMs: [100, 200],
-    listeners: [{ name: 'a', types: ['plain'], ordered: true, format: 'standard', maxAttempts: 3 }],
+    listeners: [
+      { name: 'a', types: ['plain'], ordered: true, format: 'standard', maxAttempts: 3, onDead: 'skip' },
+    ],
   },
 };
 
@@ -192,6 +210,32 @@ const PLANTED: readonly [Check, string, Partial<History>][] = [
     'a loop that failed',
     { logged: [loggedIn('{"level":"error","event":"loop.failed","error":{"code":"22P02"}}', 0, 1)!] },
   ],
+  [
+    'signatures',
+    'a request without the new secret long after it was rotated',
+    { arrivals: [arrival(1, 'd1', 1, { rotated: { forMs: 20_000, signed: 'no' } }), GOOD.arrivals[1]!] },
+  ],
+  [
+    'a replayed delivery is sent again',
+    'a replay without a request',
+    { operations: { ...GOOD.operations, replayed: [{ replay: 1, delivery: 'd1', createdAtMs: 5 }] } },
+  ],
+  [
+    'a dead letter starts over once for each revive',
+    'a dead letter that nobody revived',
+    { operations: { ...GOOD.operations, restarted: [{ stage: 'inbox', position: 1, times: 1 }] } },
+  ],
+  [
+    'a schedule posts every tick once',
+    'a missing tick',
+    {
+      messages: [
+        ...GOOD.messages,
+        message(3, 'ticks/2026-01-01T00:00:01Z'),
+        message(4, 'ticks/2026-01-01T00:00:03Z'),
+      ],
+    },
+  ],
   ['nothing stuck', 'a hold without a dead letter', { holds: [{ ...hold, reason: 'operator' }] }],
 ];
 
@@ -214,6 +258,40 @@ describe('the checker of the fault runs', () => {
     };
     expect(check(history)).toEqual([]);
     expect(check({ ...history, holds: [] })).not.toEqual([]);
+  });
+
+  it('accepts what an operator did: a late dead letter, a replay, a pause of a schedule', () => {
+    const ticks = ['2026-01-01T00:00:01Z', '2026-01-01T00:00:04Z'].map((time, index) =>
+      message(index + 3, `ticks/${time}`, { key: `tick-${index}` }),
+    );
+    const tick = Date.parse('2026-01-01T00:00:02Z');
+    const history = {
+      ...GOOD,
+      messages: [...GOOD.messages, ...ticks],
+      effects: [...GOOD.effects, ...ticks.map(({ id }) => ({ id, times: 1 }))],
+      chains: [...GOOD.chains, ...ticks.map(({ id, key }) => ({ key, n: 1, hash: md5(id) }))],
+      deliveries: [
+        delivery('d1', 1, { reopened: true, attemptsTotal: 2 }),
+        GOOD.deliveries[1]!,
+        ...ticks.map(({ position, key }) => delivery(`d${position}`, position, { key, sequence: 1 })),
+      ],
+      arrivals: [
+        arrival(1, 'd1', 1, { answer: '500' }),
+        GOOD.arrivals[1]!,
+        arrival(3, 'd1', 1),
+        ...ticks.map(({ position, id, key }) =>
+          arrival(position + 1, `d${position}`, 1, { body: bodyOf(id, key) }),
+        ),
+      ],
+      operations: {
+        keys: new Set<string>(),
+        schedulePauses: [{ fromMs: tick, toMs: tick + 1_500 }],
+        replayed: [{ replay: 1, delivery: 'd1', createdAtMs: 2 }],
+        restarted: [{ stage: 'outbox' as const, position: 1, times: 1 }],
+        ruled: [],
+      },
+    };
+    expect(check(history)).toEqual([]);
   });
 
   it.each(PLANTED)('"%s" detects %s', (name, _fault, change) => {
@@ -243,7 +321,7 @@ describe('the points of a fault run', () => {
 
 describe('the guards', () => {
   it('are all active in the service, and no setting disables one', async () => {
-    const { GUARDS } = await import('../../src/lanes/guards.ts');
+    const { GUARDS } = await import('../../src/lanes/lease.ts');
     const { SETTINGS } = await import('../../src/config/settings.schema.ts');
     expect(Object.values(GUARDS)).toEqual(Object.values(GUARDS).map(() => true));
     expect(Object.keys(SETTINGS).filter((name) => /guard|fence|chaos|without/i.test(name))).toEqual([]);

@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-short-run-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const FAULTS =
-  'kill,kill-at-point,freeze-at-point,freeze,cut-at-commit,backends,postgres-immediate,receivers,poison,skew';
+  'kill,kill-at-point,freeze-at-point,freeze,cut-at-commit,backends,postgres-immediate,receivers,poison,consumers,additions,operator,skew';
 
 /** `npm run chaos` runs longer, with more replicas and faults. */
 async function chaos(...args: string[]) {
@@ -26,12 +26,15 @@ async function chaos(...args: string[]) {
 }
 
 describe('two replicas under injected faults', () => {
-  it('keep every promise: nothing lost, nothing applied twice, in order, signed, and nothing left over', async () => {
+  it('keep every promise: nothing lost, nothing applied twice, in order, signed, read by every group, handed out by every work queue, and nothing left over', async () => {
     const { code, output, result } = await chaos(
       ...['--seed', '1', '--seconds', '8', '--replicas', '2', '--every', '0.8', '--faults', FAULTS],
     );
     expect([result.violations, code, output]).toEqual([[], 0, output]);
     expect(result.counts.finished).toBeGreaterThan(20);
+    expect(result.counts.handedToGroups).toBeGreaterThan(20);
+    expect(result.counts.acknowledged).toBeGreaterThan(20);
+    expect(result.counts.createdDuringTheRun).toBe(8);
     expect(result.counts.killed).toBeGreaterThan(0);
     expect((result.injections.freeze ?? 0) + (result.injections['freeze-at-point'] ?? 0)).toBeGreaterThan(0);
   }, 180_000);
@@ -44,8 +47,8 @@ interface Planted {
 }
 
 describe('the checker', () => {
-  it('notices when the fence, the finish count check or the second snapshot is removed, and finds no violation with them', async () => {
-    const guards = ['fence', 'finish-check', 'second-snapshot'];
+  it('notices when the fence, the finish count check, the second snapshot, or the fence of commits or of leases is removed, and finds no violation with them', async () => {
+    const guards = ['fence', 'finish-check', 'second-snapshot', 'commit-fence', 'lease-fence'];
     // The scenarios depend on timing; on a machine that stalls meanwhile the race may not happen.
     let unnoticed = guards;
     for (let attempt = 0; attempt < 2 && unnoticed.length > 0; attempt++) {

@@ -3,7 +3,13 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { ROOT } from '../support/built-service.ts';
 
-const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...documentsIn('docs')];
+const DOCUMENTS = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'packages/client/README.md',
+  ...documentsIn('docs'),
+];
 
 function documentsIn(folder: string): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
@@ -11,7 +17,7 @@ function documentsIn(folder: string): string[] {
     .map((path) => join(folder, path));
 }
 
-/** As GitHub names a heading. */
+/** The anchor of a heading on GitHub. */
 function anchorOf(heading: string): string {
   const text = heading.replace(/^#+\s+/, '').toLowerCase();
   return text.replaceAll(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(/\s/g, '-');
@@ -28,7 +34,7 @@ function withoutCode(markdown: string): string {
   return markdown.replaceAll(/^```[\s\S]*?^```/gm, '');
 }
 
-/** Links to places of the repository that are not there. */
+/** Links to files or headings that do not exist. */
 function brokenLinks(document: string, markdown: string): string[] {
   const links = [...withoutCode(markdown).matchAll(/\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"/g)];
   return links
@@ -46,11 +52,11 @@ function isBroken(document: string, markdown: string, link: string): boolean {
 }
 
 describe('a link in', () => {
-  it.each(DOCUMENTS)('%s leads to a file that is there, and to a heading of it', (document) => {
+  it.each(DOCUMENTS)('%s leads to an existing file and heading', (document) => {
     expect(brokenLinks(document, readFileSync(join(ROOT, document), 'utf8'))).toEqual([]);
   });
 
-  it('a document is found to be broken', () => {
+  it('a document is checked so that a broken one is found', () => {
     const markdown =
       '# A heading: `x`, y\n[a](nowhere.md) [b](#another) [c](#a-heading-x-y) [d](../README.md#no)';
     expect(brokenLinks('docs/tutorial.md', markdown)).toEqual(['nowhere.md', '#another', '../README.md#no']);

@@ -30,7 +30,7 @@ const FENCE = /^```(\w*)$/;
  * The parts of a Markdown file that can be run. Directives are HTML comments on a line of their own:
  *
  *     <!-- run -->                      the `sh` block that follows is run; `<!-- run: name -->` belongs to a named part
- *     <!-- output -->                   each line of the block that follows is in the output; `…` stands for any text
+ *     <!-- output -->                   each line of the block that follows is in the output; `…` matches any text
  *     <!-- output contains: text -->    and so is this text
  *     <!-- file: path -->               the block that follows is the content of this file
  */
@@ -76,7 +76,7 @@ function lastOf<T>(steps: readonly T[], line: number): T {
   return last;
 }
 
-/** Whether one line of the output, or a part of it, is as expected; `…` stands for any text. */
+/** Whether one line of the output, or a part of it, is as expected; `…` matches any text. */
 export function isIn(output: string, expected: string): boolean {
   const parts = expected.trim().split('…').map(escaped);
   const pattern = new RegExp(parts.join('.*'));

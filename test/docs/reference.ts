@@ -41,7 +41,7 @@ const AREAS: readonly (readonly [string, RegExp])[] = [
   ['HTTP', /^http_/],
   ['Accepting messages', /^(messages_(accepted|duplicate|refused)|ingest)_/],
   ['Processing messages', /^(messages_(ended|unhandled|sent)|message|inbox)_/],
-  ['Deliveries and listeners', /^(deliver|listener|circuit)/],
+  ['Deliveries and listeners', /^(deliver|listener|circuit|pull)/],
   [
     'What waits in the database',
     /^(backlog|dead_letters$|holds$|messages_expiring|observed|astray|inconsistent)/,

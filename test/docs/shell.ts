@@ -22,7 +22,7 @@ export interface Shell {
 /**
  * One bash for all steps of a document, in the project's folder, so that variables and jobs last from step to step. What a
  * job in the background prints counts as output of the step during which it arrives.
- * `replace`: texts of the document, such as a port, and what stands in their place here.
+ * `replace`: texts of the document, such as a port, and what replaces them here.
  */
 export function openShell(
   environment: Record<string, string>,

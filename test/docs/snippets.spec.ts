@@ -9,8 +9,14 @@ import { reportSkipped } from '../support/report-skipped.ts';
 import { runnableParts } from './markdown.ts';
 import { hasTools, openShell, type Shell } from './shell.ts';
 
-/** Documents whose commands are run, each against a service of its own. */
-const DOCUMENTS = ['README.md', 'docs/tutorial.md', 'docs/how-to/produce.md'];
+/** Documents whose commands are run, each against its own service. */
+const DOCUMENTS = [
+  'README.md',
+  'docs/tutorial.md',
+  'docs/how-to/produce.md',
+  'docs/how-to/consume-from-a-queue.md',
+  'docs/consuming.md',
+];
 
 if (!hasTools) reportSkipped('every command of the documents works', 'bash, curl or npx is missing');
 const whereItCan = hasTools ? it : it.skip;
@@ -62,17 +68,17 @@ describe('the runner of documents', () => {
   const stepOf = (...lines: string[]) => runnableParts(lines.join('\n')).steps[0]!;
   const run = ['<!-- run -->', '```sh', 'left=$((40 + 2))', 'echo "port 8080, $left left"', '```'];
 
-  whereItCan('takes a block whose output has every line that is shown', async () => {
+  whereItCan('accepts a block whose output has every line that is shown', async () => {
     await shell.run(stepOf(...run, '', '<!-- output -->', '```text', 'port 8080, … left', '```'));
     await shell.run(stepOf('<!-- run -->', '```sh', 'echo $left', '```', '<!-- output contains: 42 -->'));
   });
 
-  whereItCan('takes what a job in the background prints later', async () => {
+  whereItCan('accepts what a background job prints later', async () => {
     const prints = ['<!-- run -->', '```sh', '(npx --version; echo late) &', '```'];
     await shell.run(stepOf(...prints, '<!-- output contains: late -->'));
   });
 
-  whereItCan('fails where a command fails, or ends the shell, or the output is another one', async () => {
+  whereItCan('fails if a command fails, ends the shell, or prints something else', async () => {
     for (const [command, shown] of [
       ['false', ''],
       ['exit 0', ''],
@@ -85,7 +91,7 @@ describe('the runner of documents', () => {
     }
   });
 
-  it('refuses a directive that it does not know, or that has nothing to be about', () => {
+  it('refuses an unknown directive, and one without a block', () => {
     expect(() => stepOf('<!-- run: -->', '```sh', '```')).toThrow('line 1: not a directive');
     expect(() => stepOf('<!-- run -->', 'text')).toThrow('line 2: a directive needs a code block');
     expect(() => stepOf('<!-- run -->')).toThrow('the last directive has no code block');

@@ -13,7 +13,7 @@ const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf
   .filter((path) => path.endsWith('.ts') && !path.endsWith('.spec.ts'))
   .map((path) => join('src', path));
 
-/** What is wrong with the tour, each with what to change. */
+/** The errors in the tour, each with what to change. */
 function faultsOf(markdown: string): string[] {
   return markdown.split('\n').flatMap((line, index) => faultsOfLine(line, `${TOUR}:${index + 1}`));
 }
@@ -29,7 +29,7 @@ function faultsOfLine(line: string, at: string): string[] {
   return names.filter(isCode).flatMap((name) => faultOfName(name, file, text, at));
 }
 
-/** Names of settings, formats and the like are no code of the file. */
+/** Names of settings and formats are not code of the file. */
 function isCode(name: string): boolean {
   return NAME.test(name) && (name.endsWith('()') || /^[A-Z]/.test(name)) && !(name in SETTINGS);
 }
@@ -88,7 +88,7 @@ describe('the tour of the code', () => {
     expect(faultsOf(tour)).toEqual([]);
   });
 
-  it('says how many files there are on the way', () => {
+  it('states the right number of files', () => {
     const counts = countsOf(tour);
     const headings = [...tour.matchAll(/^## .*\((\d+) files\)$/gm)].map(([, count]) => Number(count));
     expect({ 'in the headings': headings }).toEqual({ 'in the headings': counts });
@@ -100,7 +100,7 @@ describe('the tour of the code', () => {
     expect(files.filter((file, index) => files.indexOf(file) !== index)).toEqual([]);
   });
 
-  it('is read by a checker that sees what is gone, and says where it may be', () => {
+  it('is checked so that a missing name is found, with a suggestion', () => {
     expect(
       faultsOf(
         [

@@ -33,7 +33,7 @@ function writtenTree(): string {
 afterAll(() => rmSync(tree, { recursive: true }));
 
 describe('the read model of the tutorial, by its own spec', () => {
-  it('is a whole one', () => {
+  it('is complete', () => {
     expect(files.map(({ path }) => path)).toEqual(
       expect.arrayContaining([`${FOLDER}/parcels.module.ts`, `${FOLDER}/parcels.spec.ts`]),
     );

@@ -43,7 +43,7 @@ describe.each([
     receiver = listening;
     secret = listening.secret;
     example = await start(program, file, secret);
-    // Every webhook goes on to the example, and its status back to the service.
+    // Every webhook is forwarded to the example, and its status returned to the service.
     receiver.respond = async (webhook, response) => {
       response.writeHead(await example.post(webhook)).end();
     };
@@ -96,12 +96,12 @@ describe.each([
   });
 });
 
-it.each(['verify.mjs', 'verify.py'])('the how-to prints %s as it is', (file) => {
+it.each(['verify.mjs', 'verify.py'])('the how-to shows %s unchanged', (file) => {
   const document = readFileSync(join(ROOT, 'docs/how-to/verify-webhooks.md'), 'utf8');
   expect(document).toContain(readFileSync(join(ROOT, EXAMPLES, file), 'utf8'));
 });
 
-/** Genuine, whatever the time. */
+/** Genuine, at any time. */
 function signedAt(secret: string, ms: number, text: string) {
   const at = new Date(ms);
   return {

@@ -24,7 +24,7 @@ import {
   STOPPED,
 } from './campaigns.ts';
 
-/** Keys that meet here are handled at the same time, or none of them ever is. */
+/** Keys that meet here are handled at the same time; otherwise the test hangs. */
 const meeting = { expected: 0, arrived: 0, all: Promise.resolve(), open() {} };
 
 @Denormalizer({ types: ['urn:cpm:meet'] })
@@ -76,7 +76,7 @@ async function post(campaignId: string, type: string, payload: object = {}, repl
   return stored.id;
 }
 
-/** Posts while the campaign is held, lets them go together, and waits until nothing of the key waits any more. */
+/** Posts while the campaign is held, releases them together, and waits until nothing of the key is pending. */
 async function together(
   campaignId: string,
   tasks: readonly [type: string, payload?: object][],
@@ -132,7 +132,7 @@ async function sent(
 }
 
 describe('the campaign queue', () => {
-  it('C1 handles the messages of a campaign together, whoever wrote them, and campaigns side by side', async () => {
+  it('C1 handles the messages of a campaign together, from any source, and campaigns concurrently', async () => {
     await hold('c1');
     const writers = [one, other, one, other].map((replica, n) =>
       post('c1', [EDITED, BANNER_UPDATED, STARTED, ARCHIVED][n]!, {}, replica),
@@ -150,7 +150,7 @@ describe('the campaign queue', () => {
     for (const id of ids) await until(async () => (await message(id)).status === 'finished');
   });
 
-  it('C2 handles only the last of several, of start and stop together, and says of the others who replaced them', async () => {
+  it('C2 handles only the last of several, of start and stop together, and records what superseded the others', async () => {
     const ids = await together('c2', [
       [EDITED, { parameters: { budget: 1 } }],
       [STARTED],
@@ -251,7 +251,7 @@ describe('the campaign queue', () => {
     await until(async () => (await message(task!.id)).status === 'finished');
   });
 
-  it('C7 shows the newest version while it is still queued, and leaves the queue alone', async () => {
+  it('C7 shows the newest version while it is still queued, without changing the queue', async () => {
     await together('c7', [[EDITED, { parameters: { n: 0 } }]]);
     await heldTogether('c7', [
       [STARTED],
@@ -270,7 +270,7 @@ describe('the campaign queue', () => {
     expect((await get('campaigns/c7')).body).toEqual(newest);
   });
 
-  it('C8 turns ten edits in a burst into one handling and one call outside', async () => {
+  it('C8 turns ten edits in a burst into one handling and one external call', async () => {
     const edits = Array.from({ length: 10 }, (_, n) => [EDITED, { parameters: { n } }] as [string, object]);
     const ids = await together('c8', edits);
     expect((await handlings('c8')).map(({ message_id }) => message_id)).toEqual([ids[9]]);
@@ -278,7 +278,7 @@ describe('the campaign queue', () => {
     expect((await get('campaigns/c8')).body.parameters).toEqual({ n: 9 });
   });
 
-  it('C8 does so too when the burst is longer than a batch', async () => {
+  it('C8 also does so when the burst is larger than a batch', async () => {
     const edits = Array.from({ length: 60 }, (_, n) => [EDITED, { parameters: { n } }] as [string, object]);
     const ids = await together('c8-long', edits);
     expect((await handlings('c8-long')).map(({ message_id }) => message_id)).toEqual([ids[59]]);
@@ -306,7 +306,7 @@ describe('the campaign denormalizer alone', () => {
       .andSuperseded(Array(9).fill(EDITED));
   });
 
-  it('puts a start back while the campaign is being created', async () => {
+  it('defers a start while the campaign is being created', async () => {
     await given(CampaignDenormalizer, [created()])
       .when(started())
       .thenDeferred('100ms', /being created/)

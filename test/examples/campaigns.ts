@@ -1,4 +1,5 @@
 import { Controller, Get, Module, Param, Query } from '@nestjs/common';
+import { ApiOkResponse, ApiProperty } from '@nestjs/swagger';
 import { IsObject, IsOptional, IsString } from 'class-validator';
 import {
   Column,
@@ -13,7 +14,7 @@ import { Fresh } from '../../src/contract/fresh.ts';
 import type { Message } from '../../src/contract/message.ts';
 import { Defer } from '../../src/contract/outcomes.ts';
 import { flagOf } from '../../src/contract/parameters.ts';
-import { Pending } from '../../src/contract/pending.ts';
+import { ApiPending, Pending } from '../../src/contract/pending.ts';
 import type { ReadModel } from '../../src/contract/read-model.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { Allow } from '../../src/http/access.ts';
@@ -36,7 +37,7 @@ export const STARTED = name('started');
 export const STOPPED = name('stopped');
 export const ARCHIVED = name('archived');
 
-/** What the denormalizer sends on: the calls outside, made by whoever listens to these. */
+/** What the denormalizer sends: external calls, made by the listeners of these messages. */
 export const CREATE_TASK = 'urn:cpm:tasks/create-campaign';
 export const DIRECT_UPDATE = 'urn:cpm:direct/update';
 export const FEEDS_RESTART = 'urn:cpm:feeds-admin/restart';
@@ -53,14 +54,26 @@ class CampaignTask {
   banner?: string;
 }
 
-type Status = 'new' | 'in_creation_process' | 'ready' | 'running' | 'stopped' | 'archived';
+const STATUSES = ['new', 'in_creation_process', 'ready', 'running', 'stopped', 'archived'] as const;
+type Status = (typeof STATUSES)[number];
 
 @Entity('campaign')
 export class Campaign {
-  @PrimaryColumn('text') id: string;
-  @Column('text') status: Status;
-  @Column('jsonb') parameters: Record<string, unknown>;
-  @Column('text') banner: string;
+  @ApiProperty()
+  @PrimaryColumn('text')
+  id: string;
+
+  @ApiProperty({ enum: STATUSES })
+  @Column('text')
+  status: Status;
+
+  @ApiProperty({ type: 'object', additionalProperties: true })
+  @Column('jsonb')
+  parameters: Record<string, unknown>;
+
+  @ApiProperty()
+  @Column('text')
+  banner: string;
 }
 
 const STATUS_AFTER: Readonly<Record<string, Status>> = {
@@ -103,7 +116,7 @@ export class CampaignDenormalizer {
     await tx.query(handled, [campaign.id, message.id, message.type]);
   }
 
-  /** Of one key only: nobody else writes this row. */
+  /** Of one key only: no other message writes this row. */
   private async campaign(id: string, tx: ReadModelTransaction): Promise<Campaign> {
     const known = await tx.manager.findOneBy(Campaign, { id });
     return known ?? tx.manager.create(Campaign, { id, status: 'new', parameters: {}, banner: '' });
@@ -142,6 +155,8 @@ class CampaignsController {
   @Get(':id')
   @Allow('read')
   @Fresh()
+  @ApiPending()
+  @ApiOkResponse({ description: 'The campaign.', type: Campaign })
   async one(@Param('id') id: string, @Query() query: unknown) {
     const pending = flagOf('pending', queryOf(query, ['pending']).pending);
     const campaign = pending

@@ -1,20 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { describe, expect, it } from '@jest/globals';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 import { AI_CHECKS, ISSUED, issuingChecks } from './issuing-checks.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { INBOX_POLL: '20ms', LOG_LEVEL: 'info' }, [issuingChecks]);
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica } = sharedReplica({ INBOX_POLL: '20ms', LOG_LEVEL: 'info' }, [issuingChecks]);
 
 const check = (id: string, applicationId: string) =>
   database.query(`INSERT INTO issuing_check VALUES ($1, $2, 'NEW')`, [id, applicationId]);
@@ -34,12 +23,12 @@ async function steps(applicationId: string): Promise<string[]> {
   return (await database.query<{ message_id: string }>(sql, [applicationId])).map((row) => row.message_id);
 }
 
-/** How often it was put back so far. */
+/** How often it was deferred so far. */
 const timesDeferred = (id: string) =>
   replica.lines.filter((line) => line.includes('"inbox.deferred"') && line.includes(`"${id}"`)).length;
 
-describe('A15 issuing checks: two are still NEW, so the event is put back', () => {
-  it('comes again and again without being charged, and is handled once only one is left', async () => {
+describe('A15 issuing checks: two are still NEW, so the event is deferred', () => {
+  it('is retried again and again without being charged, and is handled once when only one is left', async () => {
     await Promise.all([check('c-1', 'a-1'), check('c-2', 'a-1')]);
     const id = await post(AI_CHECKS, 'a-1');
     await until(() => timesDeferred(id) >= 3);
@@ -55,7 +44,7 @@ describe('A15 issuing checks: two are still NEW, so the event is put back', () =
     expect(await steps('a-1')).toEqual([id]);
   });
 
-  it('A7 keeps what comes after it for the same application behind it, and lets others go on', async () => {
+  it('A7 keeps later messages of the same application behind it, while others continue', async () => {
     await Promise.all([check('c-3', 'a-2'), check('c-4', 'a-2')]);
     const first = await post(AI_CHECKS, 'a-2');
     await until(() => timesDeferred(first) >= 1);
@@ -70,7 +59,7 @@ describe('A15 issuing checks: two are still NEW, so the event is put back', () =
     expect(await message(second)).toMatchObject({ attempt: 1 });
   });
 
-  it('A9 ends as expired, visibly, when the task is overdue before its checks are done', async () => {
+  it('A9 expires when the task is overdue before its checks are done', async () => {
     await Promise.all([check('c-5', 'a-4'), check('c-6', 'a-4')]);
     const expiresAt = new Date(Date.now() + 700).toISOString();
     const overdue = await post(AI_CHECKS, 'a-4', { expiresAt });

@@ -73,32 +73,33 @@ async function subscribe(userIds: readonly number[], args: string): Promise<void
   }
 }
 
-/** E1: what the schedule does every ten minutes. Answers when everything that follows from it is handled. */
+/** E1: what the schedule does every ten minutes. Resolves when everything that follows from it is handled. */
 async function tick(): Promise<void> {
   await finished(await post(TICK, {}, 'schedule'));
   const waiting = `SELECT 1 FROM inbox WHERE settled_at IS NULL`;
   await until(async () => (await database.query(waiting)).length === 0);
 }
 
-const told = () => telegram.received.map(({ body }) => body.data.userId as number).toSorted((a, b) => a - b);
+const reported = () =>
+  telegram.received.map(({ body }) => body.data.userId as number).toSorted((a, b) => a - b);
 const notify = (userId: number, text = 'x') => post(NOTIFICATION, { userId, text }, `chat-${userId}`);
 const delivery = async (id: string) => (await story(id)).deliveries[0];
 const deliveredAs = (id: string, wanted: string) =>
   until(async () => (await delivery(id))?.status === wanted);
 const perUser =
-  (answers: Record<number, Responder>): Responder =>
+  (responses: Record<number, Responder>): Responder =>
   (received, response, count) =>
-    (answers[received.body.data.userId] ?? ok)(received, response, count);
+    (responses[received.body.data.userId] ?? ok)(received, response, count);
 
 describe('outage notifications', () => {
-  it('E1 E3 fetches each address once a tick, and tells each user once, only when something changed', async () => {
+  it('E1 E3 fetches each address once per tick, and notifies each user once, only when something changed', async () => {
     await subscribe([1, 2], 'cityId=1&streetId=2');
     await subscribe([3], 'cityId=1&streetId=9');
     site.data.set('cityId=1&streetId=2', [{ from: '10:00', to: '12:00' }]);
     await tick();
     expect(site.fetched.toSorted()).toEqual(['cityId=1&streetId=2', 'cityId=1&streetId=9']);
     await until(() => telegram.received.length === 3);
-    expect(told()).toEqual([1, 2, 3]);
+    expect(reported()).toEqual([1, 2, 3]);
     expect(telegram.received.find(({ body }) => body.data.userId === 1)!.body).toMatchObject({
       type: NOTIFICATION,
       key: 'chat-1',
@@ -110,24 +111,24 @@ describe('outage notifications', () => {
     expect(site.fetched).toHaveLength(4);
     site.data.set('cityId=1&streetId=9', [{ from: '18:00', to: '20:00' }]);
     await tick();
-    // Had the tick without a change told anybody, they would be here, before this one.
+    // A notification from the tick without a change would be here, before this one.
     await until(() => telegram.received.length === 1);
-    expect(told()).toEqual([3]);
+    expect(reported()).toEqual([3]);
   });
 
-  it('E5 E6 a site that stays broken makes a dead letter of that update; other addresses are not kept waiting', async () => {
+  it('E5 E6 makes a dead letter of an update whose site stays broken, without delaying other addresses', async () => {
     await subscribe([4], 'cityId=4&streetId=4');
     site.broken.add('cityId=4&streetId=4');
     site.data.set('cityId=1&streetId=2', [{ from: '11:00', to: '12:00' }]);
     await tick();
     await until(() => telegram.received.length === 2);
-    expect(told()).toEqual([1, 2]);
+    expect(reported()).toEqual([1, 2]);
     const { items } = (await one.call('GET', `/v1/messages?status=dead&type=${UPDATE}`)).body;
     expect(items).toEqual([expect.objectContaining({ key: 'cityId=4&streetId=4', attempt: 3 })]);
     await database.query(`DELETE FROM outage_subscription WHERE args = 'cityId=4&streetId=4'`);
   });
 
-  it('E4 keeps to 30 a second and 1 a second in a chat, over both replicas', async () => {
+  it('E4 sends at most 30 per second and 1 per second in a chat, over both replicas', async () => {
     const chats = Array.from({ length: 80 }, (_, n) => 100 + n);
     const ids = await Promise.all(chats.map((userId) => notify(userId)));
     const again = [await notify(100, 'second'), await notify(100, 'third')];
@@ -143,7 +144,7 @@ describe('outage notifications', () => {
     for (const n of [1, 2]) expect(chat[n]!.at - chat[n - 1]!.at).toBeGreaterThanOrEqual(995);
   });
 
-  it('E5 drops what a blocked bot or a bad request refuses, at once and for good', async () => {
+  it('E5 makes notifications dead at once after a blocked bot or a bad request', async () => {
     telegram.respond = perUser({ 201: status(403), 202: status(400) });
     const [blocked, bad, good] = [await notify(201), await notify(202), await notify(203)];
     await deliveredAs(blocked, 'dead');
@@ -157,7 +158,7 @@ describe('outage notifications', () => {
     );
   });
 
-  it('E5 waits as long as 429 asks for, charges nobody, and goes on', async () => {
+  it('E5 waits as long as 429 requires, charges no attempt, and continues', async () => {
     let asked = 0;
     telegram.respond = (received, response, count) => {
       asked += 1;
@@ -170,7 +171,7 @@ describe('outage notifications', () => {
     expect(second!.at - first!.at).toBeGreaterThanOrEqual(995);
   });
 
-  it('E4 E5 E6 retries everything else three times in all, once a second in a chat, then it is a dead letter', async () => {
+  it('E4 E5 E6 makes three attempts for all other errors, one per second in a chat, then a dead letter', async () => {
     telegram.respond = perUser({ 401: status(500) });
     const id = await notify(401);
     await deliveredAs(id, 'dead');
@@ -181,7 +182,7 @@ describe('outage notifications', () => {
     for (const n of [1, 2]) expect(times[n]! - times[n - 1]!).toBeGreaterThanOrEqual(995);
   });
 
-  it('E11 E13 turns the listener off after five answers of 403 in a row, and says so to the operators', async () => {
+  it('E11 E13 disables the listener after five responses of 403 in a row, and alerts the operators', async () => {
     telegram.respond = status(403);
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.push(await notify(500 + n));
@@ -193,16 +194,16 @@ describe('outage notifications', () => {
     });
     for (const id of ids) expect(await delivery(id)).toMatchObject({ status: 'dead', error: 'answered 403' });
 
-    // Another replica learns of it within 2 s; from then on nothing is sent.
+    // Another replica knows it within 2 s; from then on nothing is sent.
     for (const replica of [one, other])
       await waitUntilKnown(replica, 'telegram', ({ state }) => state === 'disabled');
     telegram.received.splice(0);
     telegram.respond = ok;
-    const owed = await notify(600);
-    await deliveredAs(owed, 'pending');
+    const pending = await notify(600);
+    await deliveredAs(pending, 'pending');
     expect(telegram.received).toEqual([]);
     expect((await one.call('POST', '/v1/listeners/telegram/resume')).status).toBe(200);
-    await deliveredAs(owed, 'finished');
-    expect(told()).toEqual([600]);
+    await deliveredAs(pending, 'finished');
+    expect(reported()).toEqual([600]);
   });
 });

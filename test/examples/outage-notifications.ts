@@ -8,7 +8,7 @@ import type { ReadModelTransaction } from '../../src/contract/read-model-transac
 
 /*
  * The queues of the source document, "Архітектура черг для системи сповіщень VOE": every ten minutes the outages of all
- * subscribed addresses are fetched; what has changed is told to everybody who lives there, one message each, through a
+ * subscribed addresses are fetched; changes are sent to everybody who lives there, one message each, through a
  * bot that may send 30 messages a second, and one a second to a chat.
  *
  * QueueManager is the denormalizer of the tick, update-queue the messages it sends, UpdateProcessor their denormalizer,
@@ -60,7 +60,7 @@ class TickDenormalizer {
   }
 }
 
-/** E3: fetched before and without the transaction; compared, kept and told of within it. */
+/** E3: fetched before and outside the transaction; compared, stored and reported within it. */
 @Denormalizer({ types: [UPDATE], payload: Update })
 class UpdateDenormalizer {
   async prepare({ payload }: Message<Update>, signal: AbortSignal): Promise<Outage[]> {
@@ -121,7 +121,7 @@ export const outages: ReadModel = {
   migrations: [Outages1763251400004],
 };
 
-/** NotificationProcessor: what Telegram allows, and what its answers mean. */
+/** NotificationProcessor: what Telegram allows, and what its responses mean. */
 export const TELEGRAM = {
   types: ['urn:voe:notifications/*'],
   timeout: '5s',

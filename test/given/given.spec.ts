@@ -92,7 +92,7 @@ const { given } = readModelTest(accounts);
 const booked = messageOf('booked', { id: 'a', amount: 1 }, 'id');
 const set = messageOf('set', { id: 'a', amount: 1 }, 'id');
 
-/** What an author would read. */
+/** The message that an author reads. */
 const faultOf = (scenario: PromiseLike<unknown>): Promise<string> =>
   Promise.resolve(scenario).then(
     () => 'nothing was wrong',

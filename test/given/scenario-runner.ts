@@ -5,18 +5,18 @@ import { dataSourceOptions } from '../../src/database/data-source-options.ts';
 import { Database } from '../../src/database/database.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import type { Transaction } from '../../src/database/transaction.ts';
-import type { ClaimedMessage } from '../../src/inbox/claimed-message.ts';
 import type { DeclaredDenormalizer } from '../../src/inbox/denormalizers/declared-denormalizer.ts';
 import {
   ApplyFailed,
   DenormalizerRunner,
-  type Prepared,
+  type PreparationsByMessage,
 } from '../../src/inbox/denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../../src/inbox/denormalizers/denormalizers.ts';
+import type { ClaimedMessage } from '../../src/inbox/inbox-queue.ts';
 import { decide, type Failure } from '../../src/inbox/processing/decide.ts';
 import { Preparations } from '../../src/inbox/processing/preparations.ts';
 import { ReadModelTx } from '../../src/inbox/processing/read-model-tx.ts';
-import { triage } from '../../src/inbox/processing/triage-rules.ts';
+import { triage } from '../../src/inbox/processing/triage.ts';
 import type { TestMessage } from './test-message.ts';
 
 const SETTINGS = loadSettings({});
@@ -99,7 +99,7 @@ class Run {
     return { failures, superseded: superseded.map(({ message }) => message), sent: this.sent };
   }
 
-  private async inOneBatch(rows: readonly ClaimedMessage[], prepared: Prepared) {
+  private async inOneBatch(rows: readonly ClaimedMessage[], prepared: PreparationsByMessage) {
     const failed = await this.failureOf(rows, prepared);
     if (!failed) return [];
     const failures = await this.oneByOne(rows, prepared);
@@ -110,7 +110,7 @@ class Run {
   }
 
   /** As the service does when a batch fails: messages behind a failed one wait with its key. */
-  private async oneByOne(rows: readonly ClaimedMessage[], prepared: Prepared) {
+  private async oneByOne(rows: readonly ClaimedMessage[], prepared: PreparationsByMessage) {
     const failures: { row: ClaimedMessage; failure: Failure }[] = [];
     for (const row of rows) {
       if (failures.some((failed) => failed.row.key === row.key)) continue;
@@ -123,7 +123,7 @@ class Run {
 
   private async failureOf(
     rows: readonly ClaimedMessage[],
-    prepared: Prepared,
+    prepared: PreparationsByMessage,
   ): Promise<{ readonly reason: unknown } | undefined> {
     const unprepared = rows.find((row) => prepared.get(row)?.error !== undefined);
     if (unprepared) return { reason: prepared.get(unprepared)!.error };
@@ -140,7 +140,7 @@ class Run {
     return undefined;
   }
 
-  private async prepare(rows: readonly ClaimedMessage[]): Promise<Prepared> {
+  private async prepare(rows: readonly ClaimedMessage[]): Promise<PreparationsByMessage> {
     const preparations = new Preparations(SETTINGS, this.denormalizers);
     const needing = rows.filter((row) => preparations.needed(row));
     const { signal } = new AbortController();

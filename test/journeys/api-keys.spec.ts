@@ -17,8 +17,8 @@ afterAll(async () => {
   await database.drop();
 });
 
-describe('an api key', () => {
-  it('made at one replica is known to the others at once, however lately they looked', async () => {
+describe('an API key', () => {
+  it('created at one replica is known to the others at once, even right after their last refresh', async () => {
     for (let n = 0; n < 5; n++) {
       const [{ key }] = await Promise.all([
         create(`fresh-${n}`, ['admin']),
@@ -50,31 +50,31 @@ describe('an api key', () => {
     }
   });
 
-  it('may do what its scopes say and no more', async () => {
+  it('allows what its scopes allow and no more', async () => {
     const { key } = await create('reader', ['read']);
     expect(await statusAt(one, key)).toBe(403);
     expect((await one.call('GET', '/v1/messages', { key })).status).toBe(200);
   });
 
-  it('has a name no other live key has, stored or configured; a revoked one gives it free', async () => {
+  it('has a name that no other active key has, stored or configured; a revoked key frees its name', async () => {
     const { id } = await create('singular', ['read']);
     for (const name of ['singular', 'admin']) {
-      const answer = await other.call('POST', '/v1/api-keys', { body: { name, scopes: ['read'] } });
-      expect([answer.status, answer.body.type]).toEqual([409, 'urn:sluice:problems/conflict']);
+      const response = await other.call('POST', '/v1/api-keys', { body: { name, scopes: ['read'] } });
+      expect([response.status, response.body.type]).toEqual([409, 'urn:sluice:problems/conflict']);
     }
     await one.call('DELETE', `/v1/api-keys/${id}`);
     expect((await create('singular', ['read'])).id).not.toBe(id);
   });
 
-  it('is made once when many ask for the same name at the same time', async () => {
+  it('is created once by concurrent requests for the same name', async () => {
     const body = { name: 'contended', scopes: ['read'] };
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [one, other, one, other, one].map((replica) => replica.call('POST', '/v1/api-keys', { body })),
     );
-    expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409]);
+    expect(responses.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409]);
   });
 
-  it('is shown once and kept only as a hash', async () => {
+  it('is shown once and stored only as a hash', async () => {
     const { id, key } = await create('hashed', ['read']);
     const secret = key.split('_').slice(2).join('_');
     const listed = await one.call('GET', '/v1/api-keys?limit=500');
@@ -111,7 +111,7 @@ describe('an api key', () => {
     expect(await statusAt(one, ADMIN_KEY)).toBe(200);
   });
 
-  it('is found on some page of the list, each on one', async () => {
+  it('is on exactly one page of the list', async () => {
     const all = (await one.call('GET', '/v1/api-keys?limit=500')).body.items;
     const seen: unknown[] = [];
     let cursor: string | null = '';
@@ -127,7 +127,7 @@ describe('an api key', () => {
 });
 
 describe('a service without any key', () => {
-  it('is open, on loopback only: nobody is asked for one', async () => {
+  it('is open, on loopback only: no key is required', async () => {
     const open = await startApp(database, { API_KEYS: '', ROLES: 'api' });
     expect(open.settings.host).toBe('127.0.0.1');
     expect(new URL(open.url).hostname).toBe('127.0.0.1');
@@ -138,12 +138,12 @@ describe('a service without any key', () => {
 });
 
 async function create(name: string, scopes: string[]): Promise<{ id: string; key: string }> {
-  const answer = await one.call('POST', '/v1/api-keys', { body: { name, scopes } });
-  expect(answer.status).toBe(201);
-  return answer.body;
+  const response = await one.call('POST', '/v1/api-keys', { body: { name, scopes } });
+  expect(response.status).toBe(201);
+  return response.body;
 }
 
-/** What an admin's question gets. */
+/** The status of an admin's request. */
 async function statusAt(replica: TestApp, key: string | null): Promise<number> {
   return (await replica.call('GET', '/v1/api-keys?limit=1', { key })).status;
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { ADMIN_KEY, type Answer, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { ADMIN_KEY, type ApiResponse, startApp } from '../support/app.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 
 const SHOP = 'sk_shop_0123456789abcdefghij';
 const KEYED = 'sk_keyed_0123456789abcdefghij';
@@ -16,17 +16,7 @@ const API_KEYS = [
 ].join(',');
 const TYPE = 'urn:x:bound';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { API_KEYS, ROLES: 'api' });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica } = sharedReplica({ API_KEYS, ROLES: 'api' });
 beforeEach(() => database.query('TRUNCATE inbox, producer').then(() => undefined));
 
 interface Content {
@@ -35,7 +25,7 @@ interface Content {
   readonly key?: string;
 }
 type Headers = Record<string, string>;
-type Post = (key: string, contents: readonly Content[], headers?: Headers) => Promise<Answer>;
+type Post = (key: string, contents: readonly Content[], headers?: Headers) => Promise<ApiResponse>;
 
 const native = ({ id, key }: Content) => ({ type: TYPE, payload: 1, id, key });
 const event = ({ id = 'e', source = 'urn:none', key }: Content) => ({
@@ -46,7 +36,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const post = (key: string, path: string, body: unknown, headers: Headers) =>
   replica.call('POST', path, { key, headers, body: JSON.stringify(body) });
 
-/** Every way to post; those that take one message are given the last. */
+/** Every way to post; those for one message get the last one. */
 const MODES: Record<string, { readonly many: boolean; readonly events: boolean; readonly post: Post }> = {
   native: {
     ...{ many: false, events: false },
@@ -90,8 +80,8 @@ const FOREIGN_SOURCE = 'is of a source that this api key is not bound to';
 const FOREIGN_KEY = 'is of a key that this api key is not bound to';
 const FOREIGN_ID = 'has no key, so its id is its key, and this api key is not bound to that';
 
-describe('an api key that is bound to keys', () => {
-  it.each(modes())('posts messages of them, as %s', async (mode) => {
+describe('an API key that is bound to keys', () => {
+  it.each(modes())('posts messages of these keys, as %s', async (mode) => {
     const contents = [
       { id: 'm-1', source: 'urn:shop/1', key: 'shop-1' },
       { id: 'm-2', source: 'urn:shop/1', key: 'cart-' },
@@ -113,17 +103,17 @@ describe('an api key that is bound to keys', () => {
   )('is refused as %s of %s, and nothing is stored', async (mode, _what, content, detail) => {
     const { many, post: send } = MODES[mode]!;
     const good = { id: 'm-1', source: 'urn:shop/1', key: 'shop-1' };
-    const answer = await send(SHOP, [good, { id: 'm-2', source: 'urn:shop/1', ...content }]);
-    expect([answer.status, answer.body.type]).toEqual([403, 'urn:sluice:problems/foreign']);
+    const response = await send(SHOP, [good, { id: 'm-2', source: 'urn:shop/1', ...content }]);
+    expect([response.status, response.body.type]).toEqual([403, 'urn:sluice:problems/foreign']);
     const pointer = many ? (mode === 'native batch' ? '/messages/1' : '/1') : '';
-    expect(answer.body.errors).toEqual([{ pointer, detail }]);
-    expect(answer.body.detail).toBe(
+    expect(response.body.errors).toEqual([{ pointer, detail }]);
+    expect(response.body.detail).toBe(
       `A message ${detail}. It is bound to sources that begin with "urn:shop/" and keys that begin with "shop-" or "cart-".`,
     );
     expect(await stored()).toBe(0);
   });
 
-  it('is judged by the id where there is no key, whoever chose it', async () => {
+  it('is checked by the id if there is no key, whoever chose the id', async () => {
     const send = MODES.native!.post;
     expect((await send(KEYED, [{}])).body.errors).toEqual([{ pointer: '', detail: FOREIGN_ID }]);
     expect((await send(KEYED, [{ id: 'k-1' }])).status).toBe(202);
@@ -133,27 +123,27 @@ describe('an api key that is bound to keys', () => {
     const structured = { 'content-type': 'application/cloudevents+json' };
     expect((await post(KEYED, '/v1/messages', subject, structured)).status).toBe(403);
     expect((await post(KEYED, '/v1/messages', { ...subject, subject: 'k-3' }, structured)).status).toBe(202);
-    // A partition key goes before the subject: one that fits does not let the other through.
+    // The partition key has precedence over the subject: an allowed subject does not help.
     const both = { ...subject, subject: 'k-3', partitionkey: 'other' };
     expect((await post(KEYED, '/v1/messages', both, structured)).status).toBe(403);
   });
 });
 
-describe('an api key that is bound to sources', () => {
-  it.each(modes(({ events }) => events))('posts for them and for no other, as %s', async (mode) => {
+describe('an API key that is bound to sources', () => {
+  it.each(modes(({ events }) => events))('posts for these sources and no other, as %s', async (mode) => {
     const { many, post: send } = MODES[mode]!;
     for (const source of ['urn:a/', 'urn:b/x'])
       expect((await send(SOURCED, [{ id: source, source, key: 'any' }])).status).toBe(202);
     const bad = ['urn:c/', 'urn:a', 'URN:a/', 'xurn:a/'].map((source) => ({ id: 'z', source, key: 'any' }));
     for (const content of bad) {
-      const answer = await send(SOURCED, [content]);
-      expect([content, answer.status]).toEqual([content, 403]);
-      expect(answer.body.errors).toEqual([{ pointer: many ? '/0' : '', detail: FOREIGN_SOURCE }]);
+      const response = await send(SOURCED, [content]);
+      expect([content, response.status]).toEqual([content, 403]);
+      expect(response.body.errors).toEqual([{ pointer: many ? '/0' : '', detail: FOREIGN_SOURCE }]);
     }
     expect(await stored()).toBe(2);
   });
 
-  it.each(modes(({ events }) => !events))('has its own name as source in any case, as %s', async (mode) => {
+  it.each(modes(({ events }) => !events))('may always use its own name as source, as %s', async (mode) => {
     expect((await MODES[mode]!.post(SOURCED, [{ id: 'm', key: 'any' }])).status).toBe(202);
     expect(await database.query('SELECT source FROM inbox')).toEqual([
       { source: 'urn:sluice:api-keys/sourced' },
@@ -161,9 +151,9 @@ describe('an api key that is bound to sources', () => {
   });
 });
 
-describe('a batch with messages of others', () => {
+describe('a batch with foreign messages', () => {
   it.each(modes(({ many }) => many))(
-    'is refused as a whole and lists every one of them, as %s',
+    'is refused as a whole, with every foreign message listed, as %s',
     async (mode) => {
       const contents = Array.from({ length: 1_000 }, (_, n) => ({
         id: `m-${n}`,
@@ -171,27 +161,29 @@ describe('a batch with messages of others', () => {
         key: n % 3 ? 'shop-1' : 'till-1',
       }));
       const { events, post: send } = MODES[mode]!;
-      const answer = await send(SHOP, contents);
-      expect(answer.status).toBe(403);
+      const response = await send(SHOP, contents);
+      expect(response.status).toBe(403);
       const expected = contents.flatMap(({ source, key }, n) => [
         ...(events && source === 'urn:till/' ? [[n, FOREIGN_SOURCE]] : []),
         ...(key === 'till-1' ? [[n, FOREIGN_KEY]] : []),
       ]);
-      const told = answer.body.errors.map(({ pointer, detail }: { pointer: string; detail: string }) => [
-        Number(pointer.split('/').at(-1)),
-        detail,
-      ]);
-      expect(told).toEqual(expected);
+      const reported = response.body.errors.map(
+        ({ pointer, detail }: { pointer: string; detail: string }) => [
+          Number(pointer.split('/').at(-1)),
+          detail,
+        ],
+      );
+      expect(reported).toEqual(expected);
       expect(await stored()).toBe(0);
     },
   );
 });
 
-describe('what a producer does', () => {
+describe('a producer with a bound API key', () => {
   const sequence = (n: number) => ({ 'producer-id': 'p', 'producer-sequence': String(n) });
   const send = MODES.native!.post;
 
-  it('uses up no number where it is refused', async () => {
+  it('uses no number when it is refused', async () => {
     expect((await send(SHOP, [{ id: 'm-1', key: 'shop-1' }], sequence(1))).status).toBe(202);
     expect((await send(SHOP, [{ id: 'm-2', key: 'till-1' }], sequence(2))).status).toBe(403);
     expect((await send(SHOP, [{ id: 'm-3', key: 'shop-1' }], sequence(2))).body).toEqual({
@@ -200,11 +192,11 @@ describe('what a producer does', () => {
     });
   });
 
-  it('disturbs no number and no id of another api key, bound or not', async () => {
+  it('affects no number and no id of another API key, bound or not', async () => {
     const both = [SHOP, FREE];
     for (const key of both) {
-      const answer = await send(key, [{ key: 'shop-1' }], { ...sequence(1), 'idempotency-key': 'one' });
-      expect([answer.status, answer.body]).toEqual([202, { id: 'one', status: 'pending' }]);
+      const response = await send(key, [{ key: 'shop-1' }], { ...sequence(1), 'idempotency-key': 'one' });
+      expect([response.status, response.body]).toEqual([202, { id: 'one', status: 'pending' }]);
     }
     expect((await send(FREE, [{ id: 'm', key: 'shop-1' }], sequence(9))).body.gap).toEqual({
       from: 2,
@@ -214,7 +206,7 @@ describe('what a producer does', () => {
     expect([next.status, next.body]).toEqual([202, { id: 'm', status: 'pending' }]);
   });
 
-  it('with numbers for events of a shared source stays its own, too', async () => {
+  it('that numbers events of a shared source has its own sequence, too', async () => {
     const events = MODES['structured CloudEvent']!.post;
     const content = { source: 'urn:shop/', key: 'shop-1' };
     expect((await events(FREE, [{ ...content, id: 'a' }], sequence(1))).status).toBe(202);
@@ -222,10 +214,10 @@ describe('what a producer does', () => {
   });
 });
 
-describe('an api key that is made bound', () => {
+describe('an API key that is created with a binding', () => {
   const create = (body: unknown) => replica.call('POST', '/v1/api-keys', { body });
 
-  it('is shown with what it is bound to, and obeys it', async () => {
+  it('is listed with its binding, which applies', async () => {
     const bound = { sources: ['urn:made/'], keys: ['made,[-'] };
     const made = await create({ name: 'made', scopes: ['produce'], ...bound });
     expect([made.status, made.body]).toEqual([201, expect.objectContaining(bound)]);
@@ -241,12 +233,12 @@ describe('an api key that is made bound', () => {
     expect((await events(key, [{ source: 'urn:other/', key: 'made,[-1' }])).status).toBe(403);
   });
 
-  it('is shown without where it is not', async () => {
+  it('is listed without a binding if it has none', async () => {
     const made = await create({ name: 'unbound', scopes: ['produce'], sources: null });
     expect(made.body).toMatchObject({ sources: null, keys: null });
   });
 
-  it('is refused by a version that knows no bindings, instead of being let do everything', async () => {
+  it('is refused by a version that does not know bindings, instead of being unrestricted', async () => {
     const { id, key } = (await create({ name: 'newer', scopes: ['produce'], keys: ['a'] })).body;
     const secret = key.split('_').slice(2).join('_');
     const [row] = await database.query<{ secret_hash: Buffer }>(
@@ -254,13 +246,13 @@ describe('an api key that is made bound', () => {
       [id],
     );
     expect(row!.secret_hash).not.toEqual(createHash('sha256').update(secret).digest());
-    // Nor does it work unbound: what it is bound to cannot be taken off in the table.
+    // Nor does it work unbound: the binding cannot be removed in the table.
     expect((await MODES.native!.post(key, [{ key: 'a' }])).status).toBe(202);
     await database.query(`UPDATE api_key SET keys = NULL WHERE id = $1`, [id]);
     const other = await startApp(database, { API_KEYS, ROLES: 'api' });
-    const answer = await other.call('POST', '/v1/messages', { key, body: native({ key: 'b' }) });
+    const response = await other.call('POST', '/v1/messages', { key, body: native({ key: 'b' }) });
     await other.close();
-    expect(answer.status).toBe(401);
+    expect(response.status).toBe(401);
   });
 
   it.each<[what: string, body: Record<string, unknown>, pointer: string, detail: RegExp]>([
@@ -276,8 +268,8 @@ describe('an api key that is made bound', () => {
     ['an admin', { scopes: ['produce', 'admin'], keys: ['a'] }, '/scopes', /without admin/],
     ['one that only reads', { scopes: ['read'], keys: ['a'] }, '/scopes', /scope produce/],
   ])('cannot be bound to %s', async (_what, body, pointer, detail) => {
-    const answer = await create({ name: 'bad', scopes: ['produce'], ...body });
-    expect(answer.status).toBe(422);
-    expect(answer.body.errors).toContainEqual({ pointer, detail: expect.stringMatching(detail) });
+    const response = await create({ name: 'bad', scopes: ['produce'], ...body });
+    expect(response.status).toBe(422);
+    expect(response.body.errors).toContainEqual({ pointer, detail: expect.stringMatching(detail) });
   });
 });

@@ -1,33 +1,23 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ADMIN_KEY, READ_KEY } from '../support/app.ts';
+import { READ_KEY } from '../support/app.ts';
 import { build, ROOT } from '../support/built-service.ts';
 import { createDatabase } from '../support/database.ts';
 import { status } from '../support/receiver.ts';
+import { onTerminal, parsed, sluiceCli } from '../support/sluice-cli.ts';
 import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
-interface Ended {
-  readonly code: number;
-  readonly out: string;
-  readonly aside: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever came
-  readonly json: any;
-}
-
-/** `script`, if installed, runs a command on a terminal of its own. */
-const SCRIPT = '/usr/bin/script';
-const onTerminal = process.platform === 'linux' && existsSync(SCRIPT) ? it : it.skip;
 const CTRL_C = '\x03';
 
 let cluster: TestCluster;
+const { start, sluice } = sluiceCli(() => cluster.replica.url);
 
 beforeAll(async () => {
   build();
@@ -40,7 +30,9 @@ describe('sluice', () => {
     const { code, out } = await sluice(['--help']);
     expect(code).toBe(0);
     const names = [...out.matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name]) => name!);
-    expect(names).toEqual(['send', 'status', 'dead-letters', 'replay', 'schedules', 'listen', 'doctor']);
+    const ofGroups = ['topics', 'groups', 'consume', 'seek', 'pull'];
+    const ofOperators = ['dead-letters', 'replay', 'schedules', 'listen', 'doctor'];
+    expect(names).toEqual(['send', 'status', ...ofGroups, ...ofOperators]);
     for (const name of names) {
       const help = await sluice([name, '--help']);
       expect([name, help.code, help.out]).toEqual([
@@ -234,10 +226,10 @@ describe('sluice status', () => {
   });
 
   it('continues through an outage, and shows it', async () => {
-    let answers: 'all' | 'none' | 503 = 'all';
+    let responses: 'all' | 'none' | 503 = 'all';
     const front = createServer(async (request, response) => {
-      if (answers === 'none') return void request.socket.destroy();
-      if (answers === 503) return void response.writeHead(503).end('away');
+      if (responses === 'none') return void request.socket.destroy();
+      if (responses === 503) return void response.writeHead(503).end('away');
       const { status, text } = await cluster.replica.call('GET', request.url!);
       response.writeHead(status).end(text);
     });
@@ -248,13 +240,13 @@ describe('sluice status', () => {
     const last = () => parsed(live.output().trimEnd().split('\n').at(-1)!) as Record<string, unknown>;
     try {
       await until(() => live.output() !== '' && last().ready === true);
-      for (const [outage, told] of [
+      for (const [outage, reported] of [
         ['none', /^cannot reach Sluice/],
         [503, /returned 503/],
       ] as const) {
-        answers = outage;
-        await until(() => told.test(String(last().error)));
-        answers = 'all';
+        responses = outage;
+        await until(() => reported.test(String(last().error)));
+        responses = 'all';
         await until(() => last().ready === true);
       }
       live.child.kill('SIGINT');
@@ -431,49 +423,3 @@ describe('sluice doctor', () => {
     });
   });
 });
-
-function start(
-  given: readonly string[],
-  environment: Record<string, string> = {},
-  from: 'terminal' | { input: string } = { input: '' },
-) {
-  const command = [process.execPath, 'dist/src/cli/main.js', ...given];
-  const [program, ...rest] =
-    from === 'terminal'
-      ? [SCRIPT, '-qec', `exec ${command.map((part) => `'${part}'`).join(' ')}`, '/dev/null']
-      : command;
-  const child = spawn(program!, rest, {
-    cwd: ROOT,
-    env: {
-      PATH: process.env.PATH,
-      SLUICE_URL: cluster.replica.url,
-      SLUICE_API_KEY: ADMIN_KEY,
-      ...environment,
-    },
-  });
-  if (from !== 'terminal') child.stdin.end(from.input);
-  let out = '';
-  let aside = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    out += text;
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    aside += text;
-  });
-  const lines = createInterface({ input: child.stdout });
-  const firstLine = once(lines, 'line').then(([line]) => line as string);
-  const ended = once(child, 'close').then(([code]): Ended => ({ code, out, aside, json: parsed(out) }));
-  return { child, ended, output: () => out, line: () => firstLine };
-}
-
-function sluice(given: readonly string[], environment?: Record<string, string>, input = ''): Promise<Ended> {
-  return start(given, environment, { input }).ended;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

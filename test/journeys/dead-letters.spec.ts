@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, Module } from '@nestjs/common';
-import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { Injectable } from '@nestjs/common';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import { Refuse } from '../../src/contract/outcomes.ts';
@@ -9,18 +8,10 @@ import { INBOX_LANES } from '../../src/inbox/new-message.ts';
 import { laneOf } from '../../src/lanes/lane-of.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { ok, type Receiver, startReceiver, status } from '../support/receiver.ts';
 import { openSession, untilBlocked } from '../support/session.ts';
 import { until } from '../support/until.ts';
-
-class Applied1763251300910 implements MigrationInterface {
-  async up(runner: QueryRunner): Promise<void> {
-    await runner.query('CREATE TABLE IF NOT EXISTS applied (at bigserial, key text, payload text)');
-  }
-  async down(runner: QueryRunner): Promise<void> {
-    await runner.query('DROP TABLE applied');
-  }
-}
 
 /** Payloads that cannot be applied at the moment. */
 const broken = new Set<string>();
@@ -35,10 +26,7 @@ class Fragile {
   }
 }
 
-@Module({ providers: [Fragile] })
-class FragileModule {}
-
-const FRAGILE = { entities: [], migrations: [Applied1763251300910], module: FragileModule };
+const FRAGILE = oneTableReadModel('applied (at bigserial, key text, payload text)', [Fragile]);
 const SETTINGS = {
   INBOX_RETRY_SCHEDULE: '1ms',
   INBOX_POLL: '20ms',
@@ -78,7 +66,7 @@ const applied = async (key: string) =>
   ).map(({ payload }) => payload);
 const audit = async (action: string) => (await call('GET', `/v1/audit?action=${action}`)).body.items;
 
-/** Its first message is dead, the others wait behind it. */
+/** Posts messages of which the first is dead and the others wait behind it. */
 async function deadWithFollowers(key: string): Promise<void> {
   broken.add('bad');
   await post(key, 'bad', 'b', 'c');
@@ -115,7 +103,7 @@ const deadOf = async (name: string, count: number) =>
   });
 
 describe('dead letters of the inbox', () => {
-  it('A5 are listed with what they died of and how much waits behind them, and can be looked into', async () => {
+  it('A5 are listed with their error and the number of messages behind them, and can be read', async () => {
     await deadWithFollowers('listed');
     const { body } = await call('GET', '/v1/dead-letters?stage=inbox&key=listed');
     expect(body).toEqual({
@@ -148,13 +136,13 @@ describe('dead letters of the inbox', () => {
     });
   });
 
-  it('run again before what waits behind them when they are revived, with fresh attempts', async () => {
+  it('run again before the messages behind them when they are revived, with new attempts', async () => {
     await deadWithFollowers('revived');
     broken.clear();
-    const answer = await replicas[1]!.call('POST', '/v1/dead-letters/revived-bad/revive', {
+    const response = await replicas[1]!.call('POST', '/v1/dead-letters/revived-bad/revive', {
       body: { reason: 'mended' },
     });
-    expect([answer.status, answer.body]).toEqual([
+    expect([response.status, response.body]).toEqual([
       200,
       { id: 'revived-bad', stage: 'inbox', status: 'held' },
     ]);
@@ -169,7 +157,7 @@ describe('dead letters of the inbox', () => {
     await until(async () => (await database.query(`SELECT FROM hold WHERE key = 'revived'`)).length === 0);
   });
 
-  it('hold their key again when they die again, and have their whole budget for it', async () => {
+  it('hold their key again when they die again, after all their attempts', async () => {
     await deadWithFollowers('again');
     await call('POST', '/v1/dead-letters/again-bad/revive');
     await until(async () => (await call('GET', '/v1/messages/again-bad')).body.attempt === 2);
@@ -178,10 +166,10 @@ describe('dead letters of the inbox', () => {
     expect(await applied('again')).toEqual([]);
   });
 
-  it('E6 end visibly when they are discarded, by whom and why, and their key goes on', async () => {
+  it('E6 are recorded when they are discarded, with who and why, and their key continues', async () => {
     await deadWithFollowers('discarded');
-    const answer = await call('DELETE', '/v1/dead-letters/discarded-bad?reason=typo');
-    expect([answer.status, answer.text]).toEqual([204, '']);
+    const response = await call('DELETE', '/v1/dead-letters/discarded-bad?reason=typo');
+    expect([response.status, response.text]).toEqual([204, '']);
     await becomes('discarded-c', 'finished');
     expect(await applied('discarded')).toEqual(['b', 'c']);
     expect((await call('GET', '/v1/messages/discarded-bad')).body).toMatchObject({
@@ -209,7 +197,7 @@ describe('dead letters of the inbox', () => {
     expect(repeated.body).toMatchObject({ duplicate: true, status: 'discarded' });
   });
 
-  it('that somebody let pass by ending the hold do not free their key from a later one', async () => {
+  it('that were skipped by ending the hold do not release their key from a later dead letter', async () => {
     broken.add('one').add('two');
     await post('passed', 'one', 'a', 'two', 'b');
     await becomes('passed-one', 'dead');
@@ -225,7 +213,7 @@ describe('dead letters of the inbox', () => {
     expect(await applied('passed')).toEqual(['a', 'one', 'two', 'b']);
   });
 
-  it('leave the key held where an operator holds it, too', async () => {
+  it('leave the key held if an operator holds it, too', async () => {
     await deadWithFollowers('both');
     await call('PUT', '/v1/keys/both/hold', { reason: 'stocktaking' });
     broken.clear();
@@ -237,7 +225,7 @@ describe('dead letters of the inbox', () => {
     expect(await applied('both')).toEqual(['bad', 'b', 'c']);
   });
 
-  it('leave the key held until the end that an operator gave it', async () => {
+  it('leave the key held until the time set by an operator', async () => {
     await deadWithFollowers('later');
     const held = async () => (await call('GET', '/v1/holds?key=later')).body.items;
     await call('PUT', '/v1/keys/later/hold', { reason: 'stocktaking', until: '2999-01-01T00:00:00Z' });
@@ -270,7 +258,7 @@ describe('dead letters of the inbox', () => {
     expect((await discarding).status).toBe(204);
   });
 
-  it('answer 404 to an unknown id, 409 to one that is none any more, once of two who decide at once', async () => {
+  it('return 404 for an unknown id, 409 for one that is no longer a dead letter, also to the second of two operators', async () => {
     expect((await call('POST', '/v1/dead-letters/nobody/revive')).status).toBe(404);
     expect((await call('GET', '/v1/dead-letters/00000000-0000-0000-0000-000000000000')).status).toBe(404);
     await post('fine', 'fine');
@@ -284,19 +272,19 @@ describe('dead letters of the inbox', () => {
     broken.add('race');
     await post('race', 'race');
     await becomes('race-race', 'dead');
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 8 }, (_, n) => replicas[n % 2]!.call('DELETE', '/v1/dead-letters/race-race')),
     );
-    expect(answers.map((answer) => answer.status).toSorted()).toEqual([204, ...Array(7).fill(409)]);
-    const told = (await audit('dead-letters.discard')).filter(
+    expect(responses.map((response) => response.status).toSorted()).toEqual([204, ...Array(7).fill(409)]);
+    const reported = (await audit('dead-letters.discard')).filter(
       ({ target }: { target: string }) => target === 'race-race',
     );
-    expect(told).toHaveLength(1);
+    expect(reported).toHaveLength(1);
   });
 });
 
 describe('many dead letters', () => {
-  it('are grouped by what their errors have in common, counted by a dry run, revived in order, shown on their way', async () => {
+  it('are grouped by their errors, counted by a dry run, revived in order, and shown while in flight', async () => {
     const keys = Array.from({ length: 60 }, (_, n) => `many-${n}`);
     broken.add('bad');
     const messages = keys.flatMap((key) =>
@@ -362,7 +350,7 @@ describe('many dead letters', () => {
     });
   });
 
-  it('of one key go on in parts, in order, before what waits behind them; one that fails keeps no other back', async () => {
+  it('of one key are revived in steps, in order, before the messages behind them; one that fails blocks no other', async () => {
     const count = 1_200;
     const lane = laneOf('long', INBOX_LANES);
     await database.query(
@@ -385,7 +373,7 @@ describe('many dead letters', () => {
       await until(async () => (await progress(long)).done > 0);
       await post('long', 'after');
       await becomes('long-after', 'held');
-      // Not before the ruling is through with it.
+      // Not before the action has finished the key.
       const until2020 = { reason: 'no longer', until: '2020-01-01T00:00:00Z' };
       expect((await call('PUT', '/v1/keys/long/hold', until2020)).status).toBe(200);
       const short = await revive({ key: 'short' });
@@ -432,7 +420,7 @@ describe('many dead letters', () => {
     }
   });
 
-  it('are chosen by filters that say clearly what is wrong with them', async () => {
+  it('are selected by filters, whose errors are reported', async () => {
     for (const [filter, pointer] of [
       [{ stage: 'outer' }, '/filter/stage'],
       [{ since: 'yesterday' }, '/filter/since'],
@@ -445,9 +433,9 @@ describe('many dead letters', () => {
       [[], '/filter'],
       [null, '/filter'],
     ] as const) {
-      const answer = await call('POST', '/v1/dead-letters/revive', { filter, dryRun: true });
-      expect([filter, answer.status]).toEqual([filter, 422]);
-      expect([filter, answer.body.errors[0].pointer]).toEqual([filter, pointer]);
+      const response = await call('POST', '/v1/dead-letters/revive', { filter, dryRun: true });
+      expect([filter, response.status]).toEqual([filter, 422]);
+      expect([filter, response.body.errors[0].pointer]).toEqual([filter, pointer]);
     }
     expect((await call('POST', '/v1/dead-letters/revive', { dryRun: true })).status).toBe(422);
     expect((await call('POST', '/v1/dead-letters/revive', { filter: {}, dryRun: null })).status).toBe(422);
@@ -458,7 +446,7 @@ describe('many dead letters', () => {
 });
 
 describe('dead letters of several queues', () => {
-  it('are revived where they can go, however many wait for a listener that is paused or for an operator', async () => {
+  it('are revived where they can run, however many wait for a paused listener or an operator', async () => {
     const pace = 500;
     await listen('shut');
     const receiver = await listen('open');
@@ -477,7 +465,7 @@ describe('dead letters of several queues', () => {
        WHERE listener.name = CASE message.key WHEN 'queues-0' THEN 'open' ELSE 'shut' END`,
       [pace + 1],
     );
-    // One key more in the last lane, which comes after all that are held.
+    // One more key in the last lane, after all that are held.
     const held = Array.from({ length: pace }, (_, n) => `queues-held-${n}`);
     const free = findKey('queues-free', (lane) => lane === 255);
     const keys = [...held.filter((key) => laneOf(key, INBOX_LANES) < 255), free];
@@ -502,7 +490,7 @@ describe('dead letters of several queues', () => {
 });
 
 describe('dead letters of the outbox', () => {
-  it('are delivered again under the same id, in key order, with the story of their attempts', async () => {
+  it('are delivered again with the same id, in key order, with all their attempts', async () => {
     const receiver = await listen('resent', { onDead: 'hold' });
     await send('resent', 1, 2, 3);
     const [dead] = await deadOf('resent', 1);
@@ -551,7 +539,7 @@ describe('dead letters of the outbox', () => {
     });
   });
 
-  it('are discarded, and what waits behind them is delivered', async () => {
+  it('are discarded, and the deliveries behind them are sent', async () => {
     const receiver = await listen('gone', { onDead: 'hold' });
     await send('gone', 1, 2);
     const [dead] = await deadOf('gone', 1);
@@ -568,7 +556,7 @@ describe('dead letters of the outbox', () => {
     const listed = await call('GET', '/v1/listeners/gone/deliveries?status=discarded');
     expect(listed.body.items).toHaveLength(1);
     expect((await call('DELETE', `/v1/dead-letters/${dead.id}`)).status).toBe(409);
-    // Not even a replay of everything brings it back.
+    // Not even a replay of everything sends it again.
     const replay = await call('POST', '/v1/listeners/gone/replay', { since: '2020-01-01T00:00:00Z' });
     expect(replay.body.matched).toBe(1);
   });
@@ -585,7 +573,7 @@ describe('dead letters of the outbox', () => {
     expect(receiver.received.map(({ body }) => body.data)).toEqual([1, 2, 3]);
   });
 
-  it('are owed anew when they are revived: a listener that asks them to wait is not charged for their age', async () => {
+  it('start over when they are revived: a pause that their listener requests is not limited by their old age', async () => {
     const receiver = await listen('patient');
     await send('patient', 1);
     const [dead] = await deadOf('patient', 1);
@@ -638,7 +626,7 @@ describe('the alarm', () => {
 });
 
 describe('the audit log', () => {
-  it('tells who did what to what, when and why, of every operator action', async () => {
+  it('records who did what to what, when and why, for every operator action', async () => {
     const receiver = await startReceiver();
     receivers.push(receiver);
     const [{ since }] = (await database.query(
@@ -658,7 +646,7 @@ describe('the audit log', () => {
     const key = (await call('POST', '/v1/api-keys', { name: 'watcher', scopes: ['read'] })).body;
     await call('DELETE', `/v1/api-keys/${key.id}`);
     await call('DELETE', `/v1/api-keys/${key.id}`);
-    // Refused, so nobody did anything.
+    // Refused, so nothing is recorded.
     await call('PUT', '/v1/listeners/audited', { ...listener, lanes: 3 });
 
     const { items } = (await call('GET', `/v1/audit?since=${since}`)).body;

@@ -34,15 +34,15 @@ async function gateOf(listener: string): Promise<Gate | undefined> {
   return row;
 }
 
-/** As if the time of the gate were over; the replicas look at it within their poll. */
+/** As if the time of the gate were over; the replicas notice it with their next poll. */
 async function letTimePass(listener: string): Promise<void> {
   await cluster.database.query('UPDATE gate SET closed_until = now() WHERE listener = $1', [
     await cluster.numberOf(listener),
   ]);
 }
 
-/** Both replicas have looked for work this often. */
-async function looks(times: number): Promise<void> {
+/** Waits until both replicas have polled for work this often. */
+async function polledTimes(times: number): Promise<void> {
   for (const { app } of cluster.replicas) {
     const { all } = app.nest.get(Loops) as unknown as { all: Loop[] };
     const loop = all.find(({ name }) => name === 'outbox')!;
@@ -53,7 +53,7 @@ async function looks(times: number): Promise<void> {
   }
 }
 
-/** A listener whose circuit has just opened, with 5 more deliveries waiting. `tried`: how many it took, 10 on one replica. */
+/** A listener whose circuit has just opened, with 5 more deliveries waiting. `tried`: how many deliveries that took, 10 on one replica. */
 async function openCircuit(name: string): Promise<{ receiver: Receiver; tried: number }> {
   const receiver = await cluster.listen(name, { retrySchedule: ['1h'] }, status(500));
   const post = (from: number, count: number) =>
@@ -64,12 +64,12 @@ async function openCircuit(name: string): Promise<{ receiver: Receiver; tried: n
     tried += count;
     await until(async () => (await cluster.counts(name)).held === tried);
   }
-  await looks(1);
+  await polledTimes(1);
   await cluster.post(...Array.from({ length: 5 }, (_, n) => ({ type: `${name}/x`, key: `later-${n}` })));
   return { receiver, tried };
 }
 
-/** Answers that a test gives when it likes. */
+/** Responses that a test sends when it wants to. */
 function byHand(receiver: Receiver): ServerResponse[] {
   const open: ServerResponse[] = [];
   receiver.respond = (_received, response) => void open.push(response);
@@ -84,7 +84,7 @@ describe('E12 the circuit breaker of a listener', () => {
     expect(tried).toBeLessThan(20);
     expect((await gateOf('opens'))!.seconds).toBeGreaterThan(25);
     expect((await gateOf('opens'))!.seconds).toBeLessThanOrEqual(30);
-    await looks(5);
+    await polledTimes(5);
     expect(receiver.received).toHaveLength(tried);
     expect((await cluster.counts('opens')).pending).toBe(5);
   });
@@ -95,21 +95,21 @@ describe('E12 the circuit breaker of a listener', () => {
     for (const [index, seconds] of [60, 120, 240, 480, 600, 600].entries()) {
       await letTimePass('doubles');
       await until(() => waiting.length === 1);
-      await looks(3);
+      await polledTimes(3);
       expect(receiver.received).toHaveLength(tried + 1 + index);
       waiting.pop()!.writeHead(503).end();
       await until(async () => (await gateOf('doubles'))?.openings === index + 2);
       const closed = (await gateOf('doubles'))!.seconds;
       expect(closed).toBeGreaterThan(seconds - 5);
       expect(closed).toBeLessThanOrEqual(seconds);
-      // Only five have not been tried yet: those that failed an hour ago may be tried again.
+      // Only five have not been tried yet; those that failed an hour ago may be retried.
       await cluster.database.query(
         `UPDATE hold SET until = now() WHERE queue = 'outbox' AND until < 'infinity'`,
       );
     }
   });
 
-  it('leaves the probe to whoever has it, when one from before is over late', async () => {
+  it('leaves the probe to its current holder when an earlier probe ends late', async () => {
     const { receiver, tried } = await openCircuit('overlaps');
     await cluster.call('POST', '/v1/listeners/overlaps/pause');
     for (const one of cluster.replicas)
@@ -129,7 +129,7 @@ describe('E12 the circuit breaker of a listener', () => {
     expect(receiver.received).toHaveLength(tried);
   });
 
-  it('closes when the one delivery succeeds, and everything goes on', async () => {
+  it('closes when the probe succeeds, and everything continues', async () => {
     const { receiver, tried } = await openCircuit('closes');
     receiver.respond = ok;
     await letTimePass('closes');
@@ -139,7 +139,7 @@ describe('E12 the circuit breaker of a listener', () => {
     expect((await gateOf('closes'))!.seconds).toBeLessThanOrEqual(0);
   });
 
-  it('closes without forgetting a pause that a call from before was asked for while it was tried', async () => {
+  it('closes and keeps a pause that an earlier call was asked for during the probe', async () => {
     const { receiver, tried } = await openCircuit('late');
     const waiting = byHand(receiver);
     await letTimePass('late');
@@ -150,11 +150,11 @@ describe('E12 the circuit breaker of a listener', () => {
     await until(async () => (await cluster.counts('late')).finished === 1);
     expect(await gateOf('late')).toMatchObject({ openings: 0, reason: 'answered 429' });
     expect((await gateOf('late'))!.seconds).toBeGreaterThan(500);
-    await looks(3);
+    await polledTimes(3);
     expect(receiver.received).toHaveLength(tried + 1);
   });
 
-  it('closes and pauses when the one delivery is answered with Retry-After', async () => {
+  it('closes and pauses when the probe gets a response with Retry-After', async () => {
     const { receiver, tried } = await openCircuit('pauses');
     receiver.respond = status(429, { 'retry-after': '20' });
     await letTimePass('pauses');
@@ -163,23 +163,23 @@ describe('E12 the circuit breaker of a listener', () => {
     expect(receiver.received).toHaveLength(tried + 1);
     receiver.respond = ok;
     await letTimePass('pauses');
-    // The one that was asked to wait waits; the other four go at once, without another probe.
+    // The delivery that has to wait waits; the other four are sent at once, without another probe.
     await until(() => receiver.received.length === tried + 5);
   });
 
-  it('does not keep the probe when there is nothing to try it with', async () => {
+  it('releases the probe when there is nothing to send', async () => {
     const { receiver, tried } = await openCircuit('empty');
     receiver.respond = ok;
     await cluster.database.query(
       `UPDATE lane SET leased_until = now() + interval '1 hour' WHERE queue = 'outbox'`,
     );
     await letTimePass('empty');
-    await looks(3);
+    await polledTimes(3);
     await cluster.database.query(`UPDATE lane SET leased_until = '-infinity' WHERE queue = 'outbox'`);
     await until(() => receiver.received.length === tried + 5);
   });
 
-  it('is forgotten when the listener gets another URL, or is resumed', async () => {
+  it('is reset when the listener gets another URL, or is resumed', async () => {
     await openCircuit('moves');
     const healthy = await cluster.listen('moves', { retrySchedule: ['1h'] });
     await until(() => healthy.received.length === 5);
@@ -190,7 +190,7 @@ describe('E12 the circuit breaker of a listener', () => {
     await until(() => receiver.received.length === tried + 5);
   });
 
-  it('whoever asks for a pause again and again waits twice as long each time, up to 5 min, until something is delivered', async () => {
+  it('a listener that asks for pauses in a row waits twice as long each time, up to 5 min, until a delivery succeeds', async () => {
     const receiver = await cluster.listen('again', { lanes: 1 }, status(503, { 'retry-after': '0' }));
     const [id] = await cluster.post({ type: 'again/x', key: 'a' });
     const pausedFor = async (pauses: number) => {
@@ -204,7 +204,7 @@ describe('E12 the circuit breaker of a listener', () => {
       await letTimePass('again');
       await cluster.database.query(`UPDATE hold SET until = now() WHERE queue = 'outbox'`);
     }
-    // Those in flight together ask once.
+    // Calls in flight together count once.
     await pausedFor(12);
     const gates = cluster.replica.app.nest.get(Gates);
     const number = await cluster.numberOf('again');
@@ -218,13 +218,13 @@ describe('E12 the circuit breaker of a listener', () => {
     receiver.respond = status(503, { 'retry-after': '0' });
     await cluster.post({ type: 'again/x', key: 'b' });
     await pausedFor(1);
-    // Who asked long ago asks anew, too.
+    // A request for a pause long ago starts over, too.
     const longAgo = `UPDATE gate SET pauses = 9, closed_until = now() - interval '11 min' WHERE listener = $1`;
     await cluster.database.query(longAgo, [number]);
     expect(await pausedFor(1)).toBeLessThanOrEqual(1);
   });
 
-  it('a pause is forgotten when the listener gets another URL, or is resumed, also by the key that asked for it', async () => {
+  it('a pause is removed when the listener gets another URL or is resumed, also for the key that caused it', async () => {
     const asked = status(429, { 'retry-after': '3600' });
     for (const change of ['moved', 'resumed-early']) {
       const receiver = await cluster.listen(change, { retrySchedule: ['1h'] }, asked);
@@ -239,7 +239,7 @@ describe('E12 the circuit breaker of a listener', () => {
     }
   });
 
-  it('a pause that was asked for after a resume is not forgotten by a replica that learns of the resume later', async () => {
+  it('a pause requested after a resume is kept by a replica that learns of the resume later', async () => {
     const slow = await cluster.start({ ROLES: 'api' });
     try {
       const { all } = slow.app.nest.get(Loops) as unknown as { all: Loop[] };
@@ -259,14 +259,14 @@ describe('E12 the circuit breaker of a listener', () => {
     }
   });
 
-  it('one replica knows of a pause that another was asked for', async () => {
+  it('a replica knows of a pause that was requested from another', async () => {
     const receiver = await cluster.listen('everywhere', {}, status(503, { 'retry-after': '30' }));
     await cluster.post({ type: 'everywhere/x', key: 'a' });
     await until(async () => (await gateOf('everywhere')) !== undefined);
-    await looks(2);
+    await polledTimes(2);
     await other.call('POST', '/v1/messages', { body: { type: 'everywhere/x', key: 'b', payload: 1 } });
     await until(async () => (await cluster.counts('everywhere')).pending === 1);
-    await looks(3);
+    await polledTimes(3);
     expect(receiver.received).toHaveLength(1);
     expect(await cluster.counts('everywhere')).toEqual({ held: 1, pending: 1 });
   });

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.close());
 
-/** A replica that can be killed; it knows the listeners that are there. */
+/** A replica that can be killed; it knows the existing listeners. */
 async function startChild(): Promise<Replica> {
   const replica = startReplicaProcess({
     databaseUrl: cluster.database.url,
@@ -29,14 +29,14 @@ async function startChild(): Promise<Replica> {
 
 const data = (received: readonly Received[]) => received.map(({ body }) => body.data);
 
-describe('a replica that is killed between sending and writing it down', () => {
-  it('E7: another goes on within the lease and a second; the repeat has its id and its reason, nothing else is repeated', async () => {
+describe('a replica that is killed between sending and recording it', () => {
+  it('E7: another continues within the lease and a second; the repeat has the same id and a reason, nothing else is repeated', async () => {
     const receiver = await cluster.listen('killed', { timeout: '1s' });
     const child = await startChild();
     const before = await cluster.post(...[1, 2, 3].map((n) => ({ type: 'killed/x', key: 'k', payload: n })));
     await cluster.delivery(before[2], 'finished');
 
-    // It has taken the request; its answer finds nobody.
+    // The receiver has the request; its response reaches no one.
     receiver.respond = (received, response, count) => {
       child.signal('SIGKILL');
       ok(received, response, count);
@@ -62,15 +62,15 @@ describe('a replica that is killed between sending and writing it down', () => {
   });
 });
 
-describe('a database that crashed and forgot the last claims', () => {
-  it('does not make a secret of a repeat: who sent it says that the lane was lost', async () => {
+describe('a database that crashed and lost the last claims', () => {
+  it('causes a repeat with a recorded reason: the sender records that the lane was lost', async () => {
     const receiver = await cluster.listen('forgotten');
-    let answer: (() => void) | undefined;
+    let succeed: (() => void) | undefined;
     receiver.respond = (received, response, count) => {
-      answer = () => ok(received, response, count);
+      succeed = () => ok(received, response, count);
     };
     const [id] = await cluster.post({ type: 'forgotten/x', key: 'k', payload: 1 });
-    await until(() => answer !== undefined);
+    await until(() => succeed !== undefined);
     receiver.respond = ok;
     await cluster.database.query(
       `UPDATE outbox SET status = 'pending', attempt = 0 WHERE status = 'processing'`,
@@ -81,7 +81,7 @@ describe('a database that crashed and forgot the last claims', () => {
     await cluster.delivery(id, 'finished');
     expect(receiver.received).toHaveLength(2);
 
-    answer!();
+    succeed!();
     await until(async () => (await cluster.deliveries(id!))[0]!.attempts.length === 2);
     const [repeated] = await cluster.deliveries(id!);
     expect(repeated!.attempts).toEqual(

@@ -4,8 +4,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Loop } from '../../src/clock/loop.ts';
 import { Loops } from '../../src/clock/loops.ts';
-import type { HeldLane } from '../../src/outbox/claim/held-lane.ts';
-import { HeldLanes } from '../../src/outbox/claim/held-lanes.ts';
+import type { LeasedLane } from '../../src/outbox/claim/leased-lane.ts';
+import { LeasedLanes } from '../../src/outbox/claim/leased-lanes.ts';
 import { hang, ok, type Received, status } from '../support/receiver.ts';
 import { TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
@@ -25,16 +25,16 @@ afterEach(async () => {
 });
 afterAll(() => cluster.close());
 
-/** Something at the other end that is not quite HTTP; called once a request is there. */
+/** A receiver that does not follow HTTP; called once a request has arrived. */
 async function listenRaw(
   name: string,
-  answer: (socket: Socket) => void,
+  behave: (socket: Socket) => void,
   definition: object = {},
 ): Promise<void> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket.on('error', () => undefined));
-    socket.once('data', () => answer(socket));
+    socket.once('data', () => behave(socket));
   });
   servers.push({ server, sockets });
   server.listen(0, '127.0.0.1');
@@ -50,11 +50,11 @@ const lanesOf = async (listener: string) =>
     [await cluster.numberOf(listener)],
   );
 
-/** Nothing of a listener is in anybody's hands. */
+/** No replica holds a lane of the listener. */
 const free = (listener: string) =>
   until(async () => (await lanesOf(listener)).every(({ leased }) => !leased));
 
-async function looks(times: number): Promise<void> {
+async function polledTimes(times: number): Promise<void> {
   const { all } = cluster.replica.app.nest.get(Loops) as unknown as { all: Loop[] };
   const loop = all.find(({ name }) => name === 'outbox')!;
   for (let n = 0; n < times; n++) {
@@ -82,7 +82,7 @@ describe('receivers that misbehave', () => {
 
   it.each([
     ['garbage', 'held', 'protocol: ', (socket: Socket) => void socket.end('I am not HTTP\r\n\r\n')],
-    ['a flood of 1xx', 'held', 'protocol: more than 16 informational answers', flood],
+    ['a flood of 1xx', 'held', 'protocol: more than 16 informational responses', flood],
     [
       'huge headers',
       'held',
@@ -90,12 +90,17 @@ describe('receivers that misbehave', () => {
       (socket: Socket) => void socket.write(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(64_000)}\r\n\r\n`),
     ],
     ['a reset', 'held', 'reset: ', (socket: Socket) => void socket.resetAndDestroy()],
-    ['half an answer', 'held', 'reset: ', (socket: Socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-')],
+    [
+      'half a response',
+      'held',
+      'reset: ',
+      (socket: Socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-'),
+    ],
     ['silence', 'held', 'timeout: ', () => undefined],
     ['an endless body after 200', 'finished', null, endless],
-  ])('%s: the delivery is %s, and the next one is served', async (what, expected, error, answer) => {
+  ])('%s: the delivery is %s, and the next one is served', async (what, expected, error, behave) => {
     const name = what.replaceAll(/\W/g, '-');
-    await listenRaw(name, answer);
+    await listenRaw(name, behave);
     const [id] = await cluster.post({ type: `${name}/x`, key: 'k', payload: 1 });
     const delivery = await cluster.delivery(id, expected);
     if (error === null) expect(delivery).toMatchObject({ attempt: 1, error: null });
@@ -104,24 +109,24 @@ describe('receivers that misbehave', () => {
   });
 });
 
-describe('what is owed is neither lost nor stuck', () => {
-  it('a message that was removed meanwhile ends as a dead letter that says so, and the key goes on', async () => {
+describe('pending deliveries are neither lost nor stuck', () => {
+  it('when their message was removed they become dead letters with that reason, and the key continues', async () => {
     const receiver = await cluster.listen('removed');
     await cluster.call('POST', '/v1/listeners/removed/pause');
     const [gone, there] = await cluster.post(...sameLane('removed', 2));
     await cluster.delivery(there, 'pending');
-    const owed = (await cluster.deliveries(gone!))[0]!;
+    const unsent = (await cluster.deliveries(gone!))[0]!;
     await cluster.stop(cluster.replica);
     await cluster.start();
     await cluster.database.query('DELETE FROM inbox WHERE id = $1', [gone]);
     await cluster.call('POST', '/v1/listeners/removed/resume');
     await cluster.delivery(there, 'finished');
-    const [row] = await cluster.database.query('SELECT status, error FROM outbox WHERE id = $1', [owed.id]);
+    const [row] = await cluster.database.query('SELECT status, error FROM outbox WHERE id = $1', [unsent.id]);
     expect(row).toEqual({ status: 'dead', error: 'its message was removed before it could be sent' });
     expect(data(receiver.received)).toEqual([2]);
   });
 
-  it('a deleted listener is left alone: what is owed waits untouched, and is sent when it comes back', async () => {
+  it('of a deleted listener stay untouched, and are sent when it is created again', async () => {
     const receiver = await cluster.listen('deleted', { retrySchedule: ['1ms'] });
     receiver.respond = hang;
     const ids = await cluster.post(...sameLane('deleted', 3));
@@ -131,7 +136,7 @@ describe('what is owed is neither lost nor stuck', () => {
     await until(async () => (await cluster.counts('deleted')).held === 3);
     await free('deleted');
     const before = await lanesOf('deleted');
-    await looks(5);
+    await polledTimes(5);
     expect(await lanesOf('deleted')).toEqual(before);
     expect(await cluster.counts('deleted')).toEqual({ held: 3 });
     const again = await cluster.listen('deleted');
@@ -141,7 +146,7 @@ describe('what is owed is neither lost nor stuck', () => {
     expect(first).toMatchObject({ attempt: 2, sequence: 1 });
   });
 
-  it('a gate that closes in the middle of a run stops it; nothing is charged, and order is kept', async () => {
+  it('wait when a gate closes in the middle of a run; nothing is charged, and order is kept', async () => {
     const receiver = await cluster.listen('gated', { lanes: 1 });
     receiver.respond = (received, response, count) =>
       (count === 3 ? status(503, { 'retry-after': '1' }) : ok)(received, response, count);
@@ -168,10 +173,10 @@ describe('what is owed is neither lost nor stuck', () => {
   });
 
   it.each([
-    ['learns it from its renewal', false],
-    ['was frozen until now', true],
+    ['notices it at its renewal', false],
+    ['was frozen', true],
   ])(
-    'a lane that another replica took while this one %s: nothing more is sent, nothing of it is written',
+    'of a lane that another replica took while this one %s: nothing more is sent, no result is written',
     async (_, frozen) => {
       const name = frozen ? 'frozen' : 'stolen';
       const open: ServerResponse[] = [];
@@ -183,23 +188,23 @@ describe('what is owed is neither lost nor stuck', () => {
       const ids = await cluster.post(...sameLane(name, 4));
       await until(() => open.length === 1);
       const lane = (await cluster.numberOf(name)) * 256;
-      const { lanes } = cluster.replica.app.nest.get(HeldLanes) as unknown as {
-        lanes: Map<number, HeldLane>;
+      const { lanes } = cluster.replica.app.nest.get(LeasedLanes) as unknown as {
+        lanes: Map<number, LeasedLane>;
       };
-      const held = lanes.get(lane)!;
+      const leased = lanes.get(lane)!;
       await cluster.database.query(
         `UPDATE lane SET token = gen_random_uuid(), leased_until = now() + interval '1 hour' WHERE queue = 'outbox' AND lane = $1`,
         [lane],
       );
-      if (frozen) held.safeUntilMs = 0;
-      else await until(() => held.lost);
+      if (frozen) leased.safeUntilMs = 0;
+      else await until(() => leased.lost);
       receiver.respond = ok;
       ok(receiver.received[0]!, open[0]!, 1);
-      await until(() => held.lost && !lanes.has(lane));
-      await looks(3);
+      await until(() => leased.lost && !lanes.has(lane));
+      await polledTimes(3);
       expect(receiver.received).toHaveLength(1);
       expect(await cluster.counts(name)).toEqual({ processing: 4 });
-      // The thief dies, too.
+      // The other replica dies, too.
       await cluster.database.query(
         `UPDATE lane SET leased_until = now() WHERE queue = 'outbox' AND lane = $1`,
         [lane],
@@ -212,7 +217,7 @@ describe('what is owed is neither lost nor stuck', () => {
     },
   );
 
-  it('connections to the database that break again and again: everything arrives, repeats say why', async () => {
+  it('arrive although database connections break again and again, and repeats have a reason', async () => {
     const receiver = await cluster.listen('cut', { lanes: 4 });
     const total = 200;
     const ids = await cluster.post(
@@ -246,7 +251,7 @@ describe('what is owed is neither lost nor stuck', () => {
 });
 
 describe('a replica that stops', () => {
-  it('ends its calls within the drain, charges nobody, and leaves no lane behind', async () => {
+  it('ends its calls within the drain, charges no attempt, and leaves no lane behind', async () => {
     const other = await cluster.start({ ROLES: 'api,inbox' });
     const receiver = await cluster.listen('drained', { timeout: '2s', lanes: 2 }, hang);
     const ids = await cluster.post(

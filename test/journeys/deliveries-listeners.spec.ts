@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Webhook } from 'standardwebhooks';
 import type { Loop } from '../../src/clock/loop.ts';
 import { Loops } from '../../src/clock/loops.ts';
+import { ScheduledJobs } from '../../src/clock/scheduled-jobs.ts';
 import { Listeners } from '../../src/listeners/listeners.ts';
 import { ListenerHealth } from '../../src/outbox/health/listener-health.ts';
 import { ok, type Receiver, status } from '../support/receiver.ts';
@@ -21,13 +22,13 @@ const stateOf = async (listener: string) => (await cluster.call('GET', `/v1/list
 const data = ({ received }: Receiver) => received.map(({ body }) => body.data);
 
 describe('what listeners get', () => {
-  it('a message that nobody listens to is finished, and owed to nobody', async () => {
+  it('a message without a listener is finished, and has no delivery', async () => {
     const [id] = await cluster.post({ type: 'nobody/x', key: 'k' });
     await until(async () => (await cluster.call('GET', `/v1/messages/${id}`)).body.status === 'finished');
     expect(await cluster.deliveries(id!)).toEqual([]);
   });
 
-  it('sequences count from 1 without a gap, and order holds, with two replicas and failures', async () => {
+  it('sequences count from 1 without a gap, and order is kept, with two replicas and failures', async () => {
     const receiver = await cluster.listen('counted', { retrySchedule: Array(20).fill('1ms'), lanes: 4 });
     receiver.respond = (received, response, count) =>
       (count % 3 === 0 ? status(500) : ok)(received, response, count);
@@ -53,7 +54,7 @@ describe('what listeners get', () => {
     }
   });
 
-  it('tells times in UTC, whatever time zone the database has', async () => {
+  it('times are in UTC, whatever the time zone of the database', async () => {
     await cluster.listen('zoned', { retrySchedule: ['1h'] }, status(500));
     const [id] = await cluster.post({ type: 'zoned/x', key: 'k' });
     await cluster.delivery(id, 'held');
@@ -72,7 +73,7 @@ describe('what listeners get', () => {
     }
   });
 
-  it('counts a message whose key is its id with the others of that key', async () => {
+  it('a message whose key is its id counts with the others of that key', async () => {
     const receiver = await cluster.listen('created');
     await cluster.post({ type: 'created/x', id: 'order-7', key: 'order-7', payload: 'created' });
     await until(() => receiver.received.length === 1);
@@ -81,7 +82,7 @@ describe('what listeners get', () => {
     expect(receiver.received.map(({ body }) => body.sequence)).toEqual([1, 2]);
   });
 
-  it('numbers a message without a key 1, and keeps it waiting for no other, whatever its id is', async () => {
+  it('a message without a key has the sequence 1, and waits for no other, whatever its id', async () => {
     const receiver = await cluster.listen('alone', { retrySchedule: ['1h'], onDead: 'hold' });
     receiver.respond = (received, response, count) =>
       (received.body.data === 'fails' ? status(500) : ok)(received, response, count);
@@ -97,7 +98,7 @@ describe('what listeners get', () => {
     for (const { body } of receiver.received) expect(body).toMatchObject({ key: '5', sequence: 1 });
   });
 
-  it('does not count one without a key among those of the key it happens to have, also in one batch', async () => {
+  it('a message without a key does not count among those of an equal key, also in one batch', async () => {
     const receiver = await cluster.listen('mixed');
     const keyed = (payload: number) => ({ type: 'mixed/x', key: 'mixed-5', payload });
     await cluster.post(keyed(1), { type: 'mixed/x', id: 'mixed-5', payload: 'alone' }, keyed(2));
@@ -108,7 +109,7 @@ describe('what listeners get', () => {
     expect(Object.fromEntries(numbers)).toEqual({ 1: 1, 2: 2, 3: 3, alone: 1 });
   });
 
-  it('without order a delivery that fails or hangs does not keep others of its key waiting', async () => {
+  it('without order a delivery that fails or hangs does not delay others of its key', async () => {
     const receiver = await cluster.listen('unordered', {
       ordered: false,
       retrySchedule: ['1h'],
@@ -126,7 +127,7 @@ describe('what listeners get', () => {
     await cluster.delivery(ids[1], 'processing');
   });
 
-  it('a secret is rotated under load on both replicas, and not one delivery is rejected', async () => {
+  it('a secret is rotated under load on both replicas, and no delivery is rejected', async () => {
     const receiver = await cluster.listen('rotating');
     let secret = receiver.secret;
     let rejected = 0;
@@ -157,7 +158,7 @@ describe('what listeners get', () => {
     const knows = ({ app }: TestCluster['replica']) =>
       app.nest.get(Listeners).byNumber(number)!.secrets.length === 2;
     await until(() => cluster.replicas.every(knows));
-    // What was in flight before has arrived when more than all lanes can hold has; from then on only the new one counts.
+    // When more deliveries than fit into all lanes have arrived, those in flight before have, too; from then on only the new one counts.
     const more = async (count: number) => {
       const before = receiver.received.length;
       await until(() => receiver.received.length > before + count);
@@ -174,12 +175,12 @@ describe('what listeners get', () => {
 });
 
 describe('a test of a listener', () => {
-  it('has a connection of its own: calls that hang do not keep it waiting, nor does it end them', async () => {
+  it('has its own connection: hanging calls do not delay it, nor does it end them', async () => {
     const hanging: (() => void)[] = [];
     const receiver = await cluster.listen('busy', { lanes: 1 }, (received, response, count) => {
-      const answer = () => ok(received, response, count);
-      if (received.body.type === 'urn:sluice:ping') answer();
-      else hanging.push(answer);
+      const succeed = () => ok(received, response, count);
+      if (received.body.type === 'urn:sluice:ping') succeed();
+      else hanging.push(succeed);
     });
     const [id] = await cluster.post({ type: 'busy/x', key: 'k' });
     await until(() => hanging.length === 1);
@@ -194,16 +195,16 @@ describe('a test of a listener', () => {
   });
 });
 
-describe('E11 a listener that is not worth trying', () => {
+describe('E11 a listener that keeps failing', () => {
   const wake = async () => {
     const { all } = cluster.replica.app.nest.get(Loops) as unknown as { all: Loop[] };
     const health = all.find(({ name }) => name === 'listener-health')!;
     const last = health.lastCycleAt;
-    health.wake();
+    cluster.replica.app.nest.get(ScheduledJobs).tick('listener-health');
     await until(() => health.lastCycleAt > last);
   };
 
-  it('is disabled when nothing succeeded for 5 days and 10 deliveries were given up; resumed, it gets as long again', async () => {
+  it('is disabled when nothing succeeded for 5 days and 10 deliveries were given up; after a resume the time starts over', async () => {
     const alerts = await cluster.listen('alerts', { types: ['urn:sluice:alerts/listener-disabled'] });
     const receiver = await cluster.listen('hopeless', { terminalStatuses: [400] }, status(400));
     const ids = await cluster.post(
@@ -227,16 +228,16 @@ describe('E11 a listener that is not worth trying', () => {
     });
     for (const replica of cluster.replicas)
       await waitUntilKnown(replica, 'hopeless', ({ state }) => state === 'disabled');
-    const [owed] = await cluster.post({ type: 'hopeless/x', key: 'later' });
-    await cluster.delivery(owed, 'pending');
+    const [pending] = await cluster.post({ type: 'hopeless/x', key: 'later' });
+    await cluster.delivery(pending, 'pending');
     receiver.respond = ok;
     await cluster.call('POST', '/v1/listeners/hopeless/resume');
-    await cluster.delivery(owed, 'finished');
+    await cluster.delivery(pending, 'finished');
     await wake();
     expect(await stateOf('hopeless')).toMatchObject({ state: 'active' });
   });
 
-  it('is kept with 9 given up, or with a success in the last 5 days', async () => {
+  it('is not disabled with 9 given up, or with a success in the last 5 days', async () => {
     const receiver = await cluster.listen('hopeful', { terminalStatuses: [400] }, status(400));
     await cluster.post(...Array.from({ length: 9 }, (_, n) => ({ type: 'hopeful/x', key: `k-${n}` })));
     await until(async () => (await cluster.counts('hopeful')).dead === 9);
@@ -259,29 +260,29 @@ describe('E11 a listener that is not worth trying', () => {
     expect(await stateOf('hopeful')).toMatchObject({ state: 'active' });
   });
 
-  it('counts refusals in a row: a success in between begins the count anew', async () => {
+  it('counts refusals in a row: a success in between resets the count', async () => {
     const receiver = await cluster.listen('mixed', {
       terminalStatuses: [403],
       disableAfter: { status: 403, times: 3 },
     });
     let n = 0;
-    const answered = async (code: number) => {
+    const respondWith = async (code: number) => {
       receiver.respond = code === 200 ? ok : status(code);
       const [id] = await cluster.post({ type: 'mixed/x', key: `k-${n++}` });
       await cluster.delivery(id, code === 200 ? 'finished' : 'dead');
     };
-    for (const code of [403, 403, 200, 403, 403]) await answered(code);
+    for (const code of [403, 403, 200, 403, 403]) await respondWith(code);
     expect(await stateOf('mixed')).toMatchObject({ state: 'active' });
-    await answered(403);
+    await respondWith(403);
     await until(async () => (await stateOf('mixed')).state === 'disabled');
     expect(await stateOf('mixed')).toMatchObject({ stateReason: 'answered 403 3 times in a row' });
     expect(data(receiver)).toHaveLength(6);
     await cluster.call('POST', '/v1/listeners/mixed/resume');
-    await answered(403);
+    await respondWith(403);
     expect(await stateOf('mixed')).toMatchObject({ state: 'active' });
   });
 
-  it('a resume begins the count anew: what was refused before it, or in flight then, does not count', async () => {
+  it('a resume resets the count: refusals before it, or of calls in flight, do not count', async () => {
     const rule = { ordered: false, terminalStatuses: [403], disableAfter: { status: 403, times: 3 } };
     const receiver = await cluster.listen('resumed', rule);
     const open: ServerResponse[] = [];
@@ -301,8 +302,8 @@ describe('E11 a listener that is not worth trying', () => {
     const [health, listener] = [nest.get(ListenerHealth), nest.get(Listeners).of('resumed/x')[0]!];
     await cluster.call('POST', '/v1/listeners/resumed/resume');
     await refuse(1, 5);
-    // Those of a replica that has not heard of it.
-    for (let n = 0; n < 3; n++) await health.answeredWith(listener, 403);
+    // Refusals of a replica that does not know of the resume.
+    for (let n = 0; n < 3; n++) await health.respondedWith(listener, 403);
     await health.disable(listener, 'answered 410');
     for (const replica of cluster.replicas)
       await waitUntilKnown(replica, 'resumed', ({ revision }) => revision > listener.revision);
@@ -314,13 +315,13 @@ describe('E11 a listener that is not worth trying', () => {
     await until(async () => (await stateOf('resumed')).state === 'disabled');
   });
 
-  it('counts what another replica delivered in between, and has not told yet', async () => {
+  it('also counts a success in between that another replica has not written yet', async () => {
     await cluster.listen('elsewhere', { disableAfter: { status: 403, times: 2 } });
     const number = await cluster.numberOf('elsewhere');
     const { nest } = cluster.replica.app;
     const health = nest.get(ListenerHealth);
     const { succeeded } = health as unknown as { succeeded: Map<number, number> };
-    const refused = () => health.answeredWith(nest.get(Listeners).byNumber(number)!, 403);
+    const refused = () => health.respondedWith(nest.get(Listeners).byNumber(number)!, 403);
     await refused();
     const [id] = await cluster.post({ type: 'elsewhere/x', key: 'k' });
     await cluster.delivery(id, 'finished');

@@ -1,28 +1,18 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { HTTP } from 'cloudevents';
 import { Webhook } from 'standardwebhooks';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { ok, type Receiver, startReceiver, status } from '../support/receiver.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
+const { replica } = sharedReplica({ EGRESS_ALLOW: '127.0.0.0/8' });
 const receivers: Receiver[] = [];
 
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { EGRESS_ALLOW: '127.0.0.0/8' });
-});
 afterEach(async () => {
   for (const { name } of (await replica.call('GET', '/v1/listeners')).body.items) {
     await replica.call('DELETE', `/v1/listeners/${name}`);
   }
   for (const receiver of receivers.splice(0)) await receiver.close();
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
 });
 
 async function listen(
@@ -32,15 +22,15 @@ async function listen(
   const receiver = await startReceiver();
   receivers.push(receiver);
   const body = { mode: 'webhook', types: [`${name}/*`], url: receiver.url, ...definition };
-  const answer = await replica.call('PUT', `/v1/listeners/${name}`, { body });
-  expect([answer.status, answer.text]).toEqual([201, expect.any(String)]);
-  return Object.assign(receiver, { secret: answer.body.secret });
+  const response = await replica.call('PUT', `/v1/listeners/${name}`, { body });
+  expect([response.status, response.text]).toEqual([201, expect.any(String)]);
+  return Object.assign(receiver, { secret: response.body.secret });
 }
 
 async function post(type: string, key: string, payload: unknown, id?: string): Promise<string> {
-  const answer = await replica.call('POST', '/v1/messages', { body: { type, key, payload, id } });
-  expect(answer.status).toBe(202);
-  return answer.body.id;
+  const response = await replica.call('POST', '/v1/messages', { body: { type, key, payload, id } });
+  expect(response.status).toBe(202);
+  return response.body.id;
 }
 
 const story = async (id: string) => (await replica.call('GET', `/v1/messages/${id}`)).body;
@@ -90,7 +80,7 @@ describe('deliveries', () => {
     }
   });
 
-  it('D6 D7 repeats with the same delivery id, counts the attempts, and stops at the last', async () => {
+  it('D6 D7 retries with the same delivery id, counts the attempts, and stops after the last', async () => {
     const receiver = await listen('tries', { retrySchedule: ['1ms', '1ms'] });
     receiver.respond = status(500);
     const id = await post('tries/x', 'k', 1);
@@ -112,7 +102,7 @@ describe('deliveries', () => {
     });
   });
 
-  it('keeps the first KiB of what the receiver said when it took a delivery', async () => {
+  it('stores the first KiB of the response to a successful delivery', async () => {
     const receiver = await listen('said');
     receiver.respond = (_received, response) => response.writeHead(202).end(`taken\0 ${'ö'.repeat(2_000)}`);
     const id = await post('said/x', 'k', 1);
@@ -130,7 +120,7 @@ describe('deliveries', () => {
     ]);
   });
 
-  it('E5 buries at once what a terminal status refuses, and goes on with the key', async () => {
+  it('E5 makes a delivery dead at once after a terminal status, and continues with the key', async () => {
     const receiver = await listen('terminal', { terminalStatuses: [400, 403] });
     receiver.respond = (received, response, count) =>
       (count === 1 ? status(403) : ok)(received, response, count);
@@ -143,7 +133,7 @@ describe('deliveries', () => {
     });
   });
 
-  it('onDead hold keeps the key behind its dead letter, other keys go on', async () => {
+  it('with onDead hold keeps the key behind its dead letter, other keys continue', async () => {
     const receiver = await listen('hold', { terminalStatuses: [400], onDead: 'hold' });
     receiver.respond = (received, response, count) =>
       (count === 1 ? status(400) : ok)(received, response, count);
@@ -154,7 +144,7 @@ describe('deliveries', () => {
     await until(async () => (await story(second)).deliveries[0]?.status === 'held');
   });
 
-  it('429 with Retry-After pauses the whole listener and charges nobody', async () => {
+  it('pauses the whole listener after 429 with Retry-After, and charges no attempt', async () => {
     const receiver = await listen('busy');
     receiver.respond = (received, response, count) =>
       (count === 1 ? status(429, { 'retry-after': '1' }) : ok)(received, response, count);
@@ -167,7 +157,7 @@ describe('deliveries', () => {
     expect((await story(first)).deliveries[0].attempt).toBe(1);
   });
 
-  it('E13 410 disables the listener and raises an alert that others receive; resume loses nothing', async () => {
+  it('E13 disables the listener after 410 and raises an alert that others receive; resume loses nothing', async () => {
     const alerts = await listen('alerts', { types: ['urn:sluice:alerts/listener-disabled'] });
     const receiver = await listen('gone');
     receiver.respond = status(410);
@@ -177,14 +167,14 @@ describe('deliveries', () => {
       type: 'urn:sluice:alerts/listener-disabled',
       data: { listener: 'gone', reason: 'answered 410' },
     });
-    const owed = await post('gone/x', 'b', 2);
-    await until(async () => (await story(owed)).deliveries[0]?.status === 'pending');
+    const pending = await post('gone/x', 'b', 2);
+    await until(async () => (await story(pending)).deliveries[0]?.status === 'pending');
     receiver.respond = ok;
     expect((await replica.call('POST', '/v1/listeners/gone/resume')).status).toBeLessThan(300);
-    await until(async () => (await story(owed)).deliveries[0]?.status === 'finished');
+    await until(async () => (await story(pending)).deliveries[0]?.status === 'finished');
   });
 
-  it('E11 disables after so many refusals in a row', async () => {
+  it('E11 disables the listener after N refusals in a row', async () => {
     const receiver = await listen('refusing', {
       terminalStatuses: [403],
       disableAfter: { status: 403, times: 3 },
@@ -194,7 +184,7 @@ describe('deliveries', () => {
     await until(async () => (await replica.call('GET', '/v1/listeners/refusing')).body.state === 'disabled');
   });
 
-  it('pause keeps what is owed, resume sends it in order', async () => {
+  it('are kept while the listener is paused, and sent in order after a resume', async () => {
     const receiver = await listen('paused');
     await replica.call('POST', '/v1/listeners/paused/pause');
     const ids: string[] = [];
@@ -209,7 +199,7 @@ describe('deliveries', () => {
     expect(receiver.received.map(({ body }) => body.data)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('E4 holds the rate of a listener and of a key', async () => {
+  it('E4 keeps the rate limit of a listener and of a key', async () => {
     const receiver = await listen('rate', { rateLimit: { perSecond: 20, burst: 5 } });
     for (let n = 0; n < 25; n++) await post('rate/x', `k-${n}`, n);
     await until(() => receiver.received.length === 25);

@@ -2,36 +2,26 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Answer, type CallOptions, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { type ApiResponse, type CallOptions } from '../support/app.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { type Receiver, type Responder, startReceiver } from '../support/receiver.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-/** Stands wherever something private or secret does; no line may contain it. */
+/** Part of everything private or secret; no log line may contain it. */
 const CANARY = 'canary7f3a';
 const KEY = `sk_bird_${CANARY}${CANARY}`;
 const READ = 'sk_reader_0123456789';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, {
-    API_KEYS: `bird=admin:${KEY},reader=read:${READ}`,
-    LOG_LEVEL: 'trace',
-    EGRESS_ALLOW: '127.0.0.0/8',
-    DATA_DIRECTORY: mkdtempSync(join(tmpdir(), 'sluice-keys-')),
-  });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
+const { database, replica } = sharedReplica({
+  API_KEYS: `bird=admin:${KEY},reader=read:${READ}`,
+  LOG_LEVEL: 'trace',
+  EGRESS_ALLOW: '127.0.0.0/8',
+  DATA_DIRECTORY: mkdtempSync(join(tmpdir(), 'sluice-keys-')),
 });
 
-describe('the log of everything, at its most talkative', () => {
-  it('has no key, payload, header, query or password in it, whatever goes wrong', async () => {
+describe('the log at the level trace', () => {
+  it('contains no key, payload, header, query or password, whatever goes wrong', async () => {
     const created = await call('POST', '/v1/api-keys', { body: { name: 'new', scopes: ['admin'] } });
     const secret = created.body.key.split('_').slice(2).join('_');
     await call('GET', '/v1/api-keys', { key: created.body.key });
@@ -81,7 +71,7 @@ describe('path and query of a listener, which are often its secret', () => {
   let receiver: Receiver;
   let messages: string[];
 
-  /** Repeats where it was posted to, as servers do. */
+  /** Repeats the path of the request, as servers do. */
   const echoing: Responder = ({ path }, response, count) =>
     void response.writeHead(count % 2 ? 500 : 200).end(`Cannot POST ${path}`);
 
@@ -103,24 +93,24 @@ describe('path and query of a listener, which are often its secret', () => {
   const stories = async () =>
     Promise.all(messages.map(async (id) => (await call('GET', `/v1/messages/${id}`, { key: READ })).text));
 
-  it('are where it is delivered to', () => {
+  it('reach the receiver', () => {
     expect(receiver.received.length).toBeGreaterThanOrEqual(3);
     for (const { path } of receiver.received) expect(path).toBe(PATH);
   });
 
-  it('are in no answer to a reader, though the receiver repeated them', async () => {
-    const told = await stories();
-    expect(told.join()).toContain('"excerpt":"Cannot POST …"');
+  it('are in no response to a reader, though the receiver repeated them', async () => {
+    const reported = await stories();
+    expect(reported.join()).toContain('"excerpt":"Cannot POST …"');
     for (const path of [
       ...['listeners', 'listeners/echo', 'listeners/nobody', 'audit', 'holds', 'schedules', 'backlog'],
       ...['messages', 'dead-letters', 'dead-letters/groups', 'listeners/echo/deliveries'],
     ]) {
-      const answer = await call('GET', `/v1/${path}`, { key: READ });
-      expect([path, answer.status]).toEqual([path, 200]);
-      told.push(answer.text);
+      const response = await call('GET', `/v1/${path}`, { key: READ });
+      expect([path, response.status]).toEqual([path, 200]);
+      reported.push(response.text);
     }
-    told.push((await call('GET', '/metrics')).text, (await call('GET', '/openapi.json')).text);
-    expect(told.filter((text) => text.includes(SECRET))).toEqual([]);
+    reported.push((await call('GET', '/metrics')).text, (await call('GET', '/openapi.json')).text);
+    expect(reported.filter((text) => text.includes(SECRET))).toEqual([]);
     expect((await call('GET', '/v1/listeners/echo')).body.url).toContain(PATH);
   });
 
@@ -133,12 +123,12 @@ describe('path and query of a listener, which are often its secret', () => {
     ['a long one', `https://1.1.1.1${PATH}${'x'.repeat(2_048)}`],
     ['a blocked port', `https://1.1.1.1:22${PATH}`],
   ])('are not repeated when it is refused for %s', async (_what, url) => {
-    const answer = await put('bad', { types: ['a'], url });
-    expect(answer.status).toBe(422);
-    expect(answer.text).not.toContain(SECRET);
+    const response = await put('bad', { types: ['a'], url });
+    expect(response.status).toBe(422);
+    expect(response.text).not.toContain(SECRET);
   });
 
-  it('are in no line of the log, through pings, changes and endings', async () => {
+  it('are in no log line, through pings, changes and deletion', async () => {
     for (const name of ['echo', 'nobody']) {
       const pinged = await call('POST', `/v1/listeners/${name}/test`);
       expect([pinged.status, pinged.text.includes(SECRET)]).toEqual([200, false]);
@@ -167,7 +157,7 @@ function message() {
   return { type: 'urn:x:y', id: 'm-1', key: 'k-1', headers: { private: CANARY }, payload: { name: CANARY } };
 }
 
-function call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+function call(method: string, path: string, options: CallOptions = {}): Promise<ApiResponse> {
   return replica.call(method, path, { key: KEY, ...options });
 }
 
@@ -179,7 +169,7 @@ async function loseConnections(): Promise<void> {
   await until(() => replica.lines.some((line) => line.includes('database.connection-lost')));
 }
 
-/** Faults of statements, in requests and in loops, with all that statements carry. */
+/** Errors of statements, in requests and in loops, with all that statements contain. */
 async function whileTheTablesAreGone(work: () => Promise<void>): Promise<void> {
   await database.query('ALTER TABLE inbox RENAME TO inbox_gone; ALTER TABLE api_key RENAME TO api_key_gone');
   await work();

@@ -1,11 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { PROBLEMS } from '../../src/http/problems.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { type HttpBytes, httpBytes } from '../support/http-bytes.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 
 const ASSETS = resolve(import.meta.dirname, '../../src/http/docs/assets');
 const TYPES: Record<string, string> = {
@@ -21,24 +20,17 @@ interface Operation {
   'x-scope'?: string;
 }
 
-let database: TestDatabase;
-let replica: TestApp;
+const { replica } = sharedReplica();
 let page: string;
 let document: { paths: Record<string, Record<string, Operation>> };
 
 beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database);
   page = (await get('/docs')).body.toString();
   document = JSON.parse((await get('/openapi.json')).body.toString());
 });
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
 
 describe('the API reference', () => {
-  it('has every operation of the document, with its path, summary, scope and a link of its own', () => {
+  it('has every operation of the document, with its path, summary, scope and its own link', () => {
     const shown = page.split('<details class="operation">').slice(1).map(operationOf);
     const described = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, operation]) => ({
@@ -51,7 +43,7 @@ describe('the API reference', () => {
     expect(shown.sort(byId)).toEqual(described.sort(byId));
   });
 
-  it('has every problem of the catalogue, and links to nothing that is not on the page', () => {
+  it('has every problem of the catalogue, and no broken link', () => {
     const ids = [...page.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id!);
     const links = [...page.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id!);
 
@@ -71,7 +63,7 @@ describe('the API reference', () => {
     expect(one).toContain('409 message-dead : the message will not be applied. message-dead 503');
   });
 
-  it('works below a prefix: every URL is relative, and leads to a file that is there', async () => {
+  it('works below a prefix: every URL is relative, and leads to an existing file', async () => {
     const urls = [...page.matchAll(/(?:src|href|action)="([^"#][^"]*)"/g)].map(([, url]) => url!);
     expect(urls.length).toBeGreaterThanOrEqual(4);
     for (const url of urls) {
@@ -83,12 +75,12 @@ describe('the API reference', () => {
     }
   });
 
-  it('is at /docs, and /docs/ leads there, whatever stands before it', async () => {
+  it('is at /docs, and /docs/ redirects there, below any prefix', async () => {
     const moved = await get('/docs/?x=1');
     expect([moved.status, moved.headers.location]).toEqual([308, '../docs']);
   });
 
-  it('runs, loads, styles and sends nothing that is not its own', async () => {
+  it('runs, loads, styles and sends only its own files', async () => {
     const policy = (await get('/docs')).headers['content-security-policy'];
     expect(policy).toBe(
       "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
@@ -97,7 +89,7 @@ describe('the API reference', () => {
     expect(inlineParts(page)).toEqual([]);
   });
 
-  it('is checked by a test that sees what is inline', () => {
+  it('is checked by a test that detects inline code', () => {
     for (const part of [
       '<script>x</script>',
       '<style>',
@@ -109,7 +101,7 @@ describe('the API reference', () => {
     }
   });
 
-  it('makes no markup of what it is sent', () => {
+  it('turns no input into markup', () => {
     for (const name of readdirSync(ASSETS).filter((file) => file.endsWith('.js'))) {
       const script = readFileSync(resolve(ASSETS, name), 'utf8');
       expect(script).not.toMatch(
@@ -119,7 +111,7 @@ describe('the API reference', () => {
     }
   });
 
-  it('weighs less than 60 KB with all it needs', async () => {
+  it('has less than 60 KB with all its files', async () => {
     const paths = ['/docs', ...(await assetPaths())];
     const files = await Promise.all(paths.map((path) => get(path, { 'accept-encoding': 'gzip' })));
     const bytes = files.reduce((sum, { body }) => sum + body.length, 0);
@@ -130,7 +122,7 @@ describe('the API reference', () => {
 });
 
 describe('a file of the API reference', () => {
-  it('is the same in every encoding, at GET and HEAD, and is not sent twice', async () => {
+  it('is the same in every encoding, for GET and HEAD, and is not sent twice', async () => {
     for (const path of ['/docs', '/openapi.json', ...(await assetPaths())]) {
       const plain = await get(path);
       expect([path, plain.status, plain.headers['content-encoding']]).toEqual([path, 200, undefined]);
@@ -157,7 +149,7 @@ describe('a file of the API reference', () => {
     }
   });
 
-  it('is asked for anew, unless its content is in its URL', async () => {
+  it('is revalidated, unless its URL contains its hash', async () => {
     expect((await get('/docs')).headers['cache-control']).toBe('no-cache');
     expect((await get('/openapi.json')).headers['cache-control']).toBe('no-cache');
     for (const path of await assetPaths()) {
@@ -179,7 +171,7 @@ describe('a file of the API reference', () => {
     '/docs/VERSION/constructor',
     '/docs/000000000000/reference.js',
     '/docs/__proto__/toString',
-  ])('is one of those made at start, and no other: %s', async (path) => {
+  ])('is one of those built at start, and no other: %s', async (path) => {
     const version = /docs\/(\w+)\/reference\.js/.exec(page)![1]!;
     const response = await get(path.replace('VERSION', version));
     expect([response.status, response.headers['content-type']]).toEqual([404, 'application/problem+json']);
@@ -191,7 +183,7 @@ function get(path: string, headers: Record<string, string> = {}): Promise<HttpBy
   return httpBytes(replica.url + path, headers);
 }
 
-/** What a browser asks for beside the page: what the page names, and what its scripts import. */
+/** The files that a browser loads for the page: those that it names, and the imports of its scripts. */
 async function assetPaths(): Promise<string[]> {
   const named = [...page.matchAll(/(?:src|href)="(docs\/[^"]+)"/g)].map(([, path]) => `/${path}`);
   const scripts = named.filter((path) => path.endsWith('.js'));

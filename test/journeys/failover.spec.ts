@@ -1,33 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import pg from 'pg';
 import { loadSettings } from '../../src/config/settings.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import type { Listener } from '../../src/listeners/listener.ts';
-import type { ClaimedDelivery } from '../../src/outbox/claim/claimed-delivery.ts';
-import { heldLane } from '../../src/outbox/claim/held-lane.ts';
-import { HeldLanes } from '../../src/outbox/claim/held-lanes.ts';
+import { LeasedLanes } from '../../src/outbox/claim/leased-lanes.ts';
+import type { ClaimedDelivery } from '../../src/outbox/claim/outbox-queue.ts';
 import { ResultWriter } from '../../src/outbox/settle/result-writer.ts';
 import { SCHEMA } from '../../src/schema.ts';
-import { type Answer, startApp, type TestApp } from '../support/app.ts';
+import { type ApiResponse, startApp, type TestApp } from '../support/app.ts';
+import { withClient } from '../support/client.ts';
 import { countingReadModel } from '../support/counting-read-model.ts';
 import type { TestDatabase } from '../support/database.ts';
+import { leasedForAnHour } from '../support/leased-lane.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
-import {
-  awaitStandby,
-  crash,
-  promote,
-  remove,
-  type Server,
-  startAgain,
-  startServer,
-  startStandby,
-} from '../support/standby.ts';
+import { Server } from '../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { waitUntilKnown } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
-/** Several servers are made and killed: on a machine that does other things, too, that takes its time. */
+/** Several servers are created and killed, which takes time on a busy machine. */
 jest.setTimeout(180_000);
 
 const SETTINGS = { fsync: 'off', max_connections: '100', wal_keep_size: '256MB' };
@@ -38,31 +29,25 @@ let standby: Server;
 let wire: TcpProxy;
 
 async function open(): Promise<void> {
-  primary = await startServer(SETTINGS);
+  primary = await Server.start(SETTINGS);
   await migrate(primary.postgres.url, loadSettings({}), [...SCHEMA, countingReadModel]);
-  standby = await startStandby(primary, 'second');
+  standby = await primary.startStandby('second');
   wire = await startTcpProxy(primary.postgres.url, { remember: false });
 }
 
 async function close(): Promise<void> {
   await wire.close();
-  await remove(standby);
-  await remove(primary);
+  await standby.remove();
+  await primary.remove();
 }
 
-/** On the server of that name, beside the service. */
+/** Runs a statement on that server, outside of the service. */
 async function on<Row = Record<string, unknown>>(
   { postgres }: Server,
   sql: string,
   values: unknown[] = [],
 ): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: postgres.url });
-  await client.connect();
-  try {
-    return (await client.query(sql, values)).rows;
-  } finally {
-    await client.end();
-  }
+  return withClient(postgres.url, async (client) => (await client.query(sql, values)).rows);
 }
 
 function start(
@@ -92,30 +77,30 @@ describe('a commit that waits for a standby', () => {
   ])(
     'is no 202 when the wait is cancelled, and its repeat no 200 before it is replicated: %s',
     async (_, roles, of, id) => {
-      await awaitStandby(primary, 'second');
+      await primary.awaitStandby('second');
       const replica = await start({ ROLES: roles });
       try {
         const { path, body } = of(id);
         const post = () => replica.call('POST', path, { body });
         await standby.postgres.stop();
-        let answer: Answer | undefined;
+        let response: ApiResponse | undefined;
         const posting = post().then((came) => {
-          answer = came;
+          response = came;
         });
         await until(async () => {
           for (const { pid } of await waiting()) await on(primary, 'SELECT pg_cancel_backend($1)', [pid]);
-          return answer;
+          return response;
         });
         await posting;
-        expect([answer!.status, answer!.body.type]).toEqual([503, 'urn:sluice:problems/database-away']);
-        expect(answer!.headers.get('retry-after')).toBe('1');
+        expect([response!.status, response!.body.type]).toEqual([503, 'urn:sluice:problems/database-away']);
+        expect(response!.headers.get('retry-after')).toBe('1');
         expect(await on(primary, 'SELECT FROM inbox WHERE id = $1', [id])).toHaveLength(1);
 
         let back = false;
         const again = post().then(({ status }) => ({ status, back }));
         await until(async () => (await waiting()).length > 0);
         back = true;
-        standby = await startAgain(standby);
+        standby = await standby.restart();
         expect(await again).toEqual({ status: of === one ? 200 : 202, back: true });
       } finally {
         await replica.close();
@@ -130,7 +115,7 @@ describe('a failover to a standby that commits wait for', () => {
 
   beforeAll(async () => {
     await open();
-    await awaitStandby(primary, 'second');
+    await primary.awaitStandby('second');
     replica = await start(
       {
         OUTBOX_POLL: '100ms',
@@ -167,9 +152,9 @@ describe('a failover to a standby that commits wait for', () => {
     };
     const producing = Promise.all(Array.from({ length: 8 }, (_, index) => produce(index)));
     await until(() => accepted.length > 200, 60_000);
-    await crash(primary);
+    await primary.crash();
     wire.switchTo(standby.postgres.url);
-    await promote(standby);
+    await standby.promote();
     const before = accepted.length;
     await until(() => accepted.length > before + 200, 60_000);
     over = true;
@@ -191,11 +176,11 @@ describe('a failover to a standby that commits wait for', () => {
   });
 });
 
-describe('a failover that loses a commit whose answer was lost', () => {
+describe('a failover that loses a commit whose reply was lost', () => {
   beforeAll(open);
   afterAll(close);
 
-  it('does not take the transaction that got its id for it: what was sent is written again', async () => {
+  it('does not mistake a later transaction with the same id for it: the results are written again', async () => {
     const replica = await start({ ROLES: 'api' });
     try {
       const token = randomUUID();
@@ -214,28 +199,19 @@ describe('a failover that loses a commit whose answer was lost', () => {
 
       wire.switchTo(NOWHERE);
       wire.cutAtCommit('after');
-      const far = performance.now() + 3_600_000;
-      const held = heldLane({
-        lane: 256,
-        token,
-        listener: 1,
-        maxRows: 1,
-        untilMs: far,
-        probe: undefined,
-        safeUntilMs: far,
-      });
-      replica.app.nest.get(HeldLanes).add(held);
+      const leased = leasedForAnHour(256, token);
+      replica.app.nest.get(LeasedLanes).add(leased);
       const settling = replica.app.nest.get(ResultWriter);
       settling.add({
-        kind: 'tried',
-        held,
+        kind: 'sent',
+        leased,
         delivery: { ...row, position: Number(row!.position), age_ms: 0 } as unknown as ClaimedDelivery,
         listener: { name: 'l', onDead: 'skip' } as Listener,
-        answer: { kind: 'answered', status: 200, excerpt: '', durationMs: 7 },
+        callResult: { kind: 'responded', status: 200, excerpt: '', durationMs: 7 },
         outcome: { kind: 'delivered' },
         atMs: performance.now(),
       });
-      const settled = settling.end(held, true);
+      const settled = settling.end(leased, true);
       const lost = await until(async () => {
         const rows = await on<{ id: string }>(
           primary,
@@ -243,9 +219,9 @@ describe('a failover that loses a commit whose answer was lost', () => {
         );
         return rows[0]?.id;
       });
-      await crash(primary);
-      standby = await startAgain(standby);
-      await promote(standby);
+      await primary.crash();
+      standby = await standby.restart();
+      await standby.promote();
       await until(async () => {
         const [used] = await on<{ id: string }>(standby, 'SELECT pg_current_xact_id()::text AS id');
         return Number(used!.id) > Number(lost);
@@ -256,7 +232,7 @@ describe('a failover that loses a commit whose answer was lost', () => {
 
       wire.switchTo(standby.postgres.url);
       await settled;
-      replica.app.nest.get(HeldLanes).drop(held);
+      replica.app.nest.get(LeasedLanes).drop(leased);
       expect(await on(standby, 'SELECT status, attempt FROM outbox')).toEqual([
         { status: 'finished', attempt: 1 },
       ]);

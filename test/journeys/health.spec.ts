@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 describe('a replica', () => {
-  it('is ready from when it listens until it begins to stop, and says why not before and after', async () => {
+  it('is ready from when it listens until it starts to stop, and returns the reason before and after', async () => {
     const settings = loadSettings({ PORT: '0', ROLES: 'api' });
     const app = await createApp(database.url, settings, createLog(settings, { write: () => undefined }));
     expect(readyz(app.nest)).toEqual([503, { status: 'starting' }]);
@@ -30,18 +30,18 @@ describe('a replica', () => {
     await closed;
   });
 
-  it('is alive until a loop stands still, and names it', async () => {
+  it('is alive until a loop stalls, and names it', async () => {
     const replica = await startApp(database, { ROLES: 'api' });
     expect((await replica.call('GET', '/livez', { key: null })).body).toEqual({ status: 'alive' });
     const stuck = replica.app.nest.get(Loops).create('stuck', 1, () => new Promise(() => undefined));
     stuck.start();
     stuck.lastCycleAt = 0;
-    const answer = await replica.call('GET', '/livez', { key: null });
-    expect([answer.status, answer.body]).toEqual([503, { status: 'standing still', loops: ['stuck'] }]);
+    const response = await replica.call('GET', '/livez', { key: null });
+    expect([response.status, response.body]).toEqual([503, { status: 'stalled', loops: ['stuck'] }]);
     await replica.close();
   });
 
-  it('stays alive and ready while the database is away, and tells callers to come again', async () => {
+  it('stays alive and ready while the database is unavailable, and returns 503 with Retry-After', async () => {
     const proxy = await startTcpProxy(database.url);
     const replica = await startApp({ ...database, url: proxy.url }, { ROLES: 'api' });
     await proxy.close();
@@ -55,19 +55,19 @@ describe('a replica', () => {
       ['POST', '/v1/messages', { type: 't', payload: 1 }],
     ];
     for (const [method, path, body] of calls) {
-      const answer = await replica.call(method, path, { body });
-      expect([path, answer.status, answer.body.type]).toEqual([
+      const response = await replica.call(method, path, { body });
+      expect([path, response.status, response.body.type]).toEqual([
         path,
         503,
         'urn:sluice:problems/database-away',
       ]);
-      expect(answer.headers.get('retry-after')).toBe('1');
+      expect(response.headers.get('retry-after')).toBe('1');
     }
     expect((await replica.call('GET', '/v1/api-keys', { key: 'sk_new_0123456789' })).status).toBe(503);
     await replica.close();
   });
 
-  it('shows its metrics under one prefix', async () => {
+  it('exposes its metrics under one prefix', async () => {
     const replica = await startApp(database, { ROLES: 'api' });
     const { text, headers } = await replica.call('GET', '/metrics', { key: null });
     const names = [...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name!);
@@ -78,12 +78,10 @@ describe('a replica', () => {
     await replica.close();
   });
 
-  it('collects its metrics at most once a second, however many ask', async () => {
+  it('collects its metrics at most once a second, for any number of scrapes', async () => {
     const replica = await startApp(database, { ROLES: 'api' });
     let collected = 0;
-    replica.app.nest.get(Metrics).gauge({
-      name: 'collected',
-      help: 'Counts how often it is asked.',
+    replica.app.nest.get(Metrics).gauge('collected', 'Counts how often it is collected.', {
       collect() {
         this.set(++collected);
       },
@@ -102,7 +100,7 @@ describe('a replica', () => {
   });
 });
 
-/** As the route would answer: before and after it listens nobody can ask over HTTP. */
+/** What the route would return: before and after it listens no HTTP request is possible. */
 function readyz(nest: INestApplication): [number, unknown] {
   let status = 200;
   const body = nest.get(HealthController, { strict: false }).readyz({

@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { describe, expect, it } from '@jest/globals';
+import { startApp } from '../support/app.ts';
+import { createDatabase } from '../support/database.ts';
 import { metricIncreases } from '../support/metrics.ts';
 import { openSession } from '../support/session.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database);
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica } = sharedReplica();
 
 const post = async (id: string, key: string, more: Record<string, unknown> = {}) =>
   replica.call('POST', '/v1/messages', { body: { id, key, type: 't', payload: null, ...more } });
@@ -28,8 +19,8 @@ const inMs = async (ms: number) => {
   return row!.soon.toISOString();
 };
 
-describe('holds', () => {
-  it('C4 keeps the messages of a held key waiting, others go on, and all go on in order when it ends', async () => {
+describe('the inbox', () => {
+  it('C4 keeps the messages of a held key waiting, continues with others, and with all in order when the hold ends', async () => {
     const held = await replica.call('PUT', '/v1/keys/campaign%2F1/hold', {
       body: { until: null, reason: 'in creation' },
     });
@@ -54,6 +45,7 @@ describe('holds', () => {
       },
       explanation: expect.stringContaining('An operator holds its key without end (in creation)'),
       deliveries: [],
+      groups: [],
     });
     const holds = await replica.call('GET', '/v1/holds');
     expect(holds.body.items).toEqual([
@@ -69,7 +61,7 @@ describe('holds', () => {
     await until(async () => (await database.query('SELECT 1 FROM hold')).length === 0);
   });
 
-  it('ends by itself at its time, by the clock of the database', async () => {
+  it('ends a hold at its time, by the clock of the database', async () => {
     const [{ soon }] = (await database.query<{ soon: Date }>(
       `SELECT now() + interval '300 milliseconds' AS soon`,
     )) as [{ soon: Date }];
@@ -82,14 +74,14 @@ describe('holds', () => {
     expect(row).toEqual({ late: true });
   });
 
-  it('says what else a message waits for', async () => {
+  it('reports by /why what else a message waits for', async () => {
     await post('later', 'k', { dueAt: '2999-01-01T00:00:00Z' });
     expect((await why('later')).waitsFor).toEqual({ kind: 'time', until: '2999-01-01T00:00:00.000Z' });
     expect((await why('h-1')).waitsFor).toEqual({ kind: 'nothing' });
     expect((await replica.call('GET', '/v1/messages/none/why')).status).toBe(404);
   });
 
-  it('says who has its lane and how many are before it, or that it is its turn after them', async () => {
+  it('reports by /why the holder of the lane and the number of messages before it', async () => {
     const own = await createDatabase();
     const api = await startApp(own, { ROLES: 'api' });
     const messages = ['one', 'two'].map((id) => ({ id, key: 'k', type: 't', payload: null }));
@@ -114,7 +106,7 @@ describe('holds', () => {
     expect(leased.explanation).toMatch(/^Replica host:7 holds its lane and has 1 messages/);
   });
 
-  it('answers 404 for a key that is not held, 422 for nonsense', async () => {
+  it('returns 404 for a key that is not held, 422 for invalid input', async () => {
     expect((await replica.call('DELETE', '/v1/keys/nobody/hold')).status).toBe(404);
     expect((await replica.call('PUT', '/v1/keys/k/hold', { body: { reason: '' } })).status).toBe(422);
     expect(
@@ -122,13 +114,13 @@ describe('holds', () => {
     ).toBe(422);
   });
 
-  it('A9 ends what is too late as expired, visibly', async () => {
+  it('A9 expires a message that is too late', async () => {
     await post('late', 'late', { expiresAt: '2020-01-01T00:00:00Z' });
     await until(async () => (await statusOf('late')) === 'expired');
     expect((await replica.call('GET', '/v1/messages?status=expired')).body.items).toHaveLength(1);
   });
 
-  it('A9 ends what is too late behind a hold, at its time, counted, and keeps the hold', async () => {
+  it('A9 expires a held message at its time, counted, and keeps the hold', async () => {
     await replica.call('PUT', '/v1/keys/shut/hold', { body: { reason: 'closed for good' } });
     const [grown] = await metricIncreases(replica, ['messages_ended_total{status="expired"}'], async () => {
       await post('shut-1', 'shut', { expiresAt: await inMs(300) });
@@ -146,7 +138,7 @@ describe('holds', () => {
     expect([after.status, after.body.type]).toEqual([409, 'urn:sluice:problems/message-dead']);
   });
 
-  it('A9 leaves what is too late in a lane that somebody is at, or has in hand, and goes on with the others', async () => {
+  it('A9 skips expired messages of a lane that is locked or leased, and expires the others', async () => {
     for (const [id, lane, status] of [
       ['at-work', 11, 'held'],
       ['in-hand', 12, 'processing'],
@@ -167,7 +159,7 @@ describe('holds', () => {
     expect(await statusOf('in-hand')).toBe('processing');
   });
 
-  it('A9 ends what expires before it is due at its expiresAt, counted, and nothing else that is scheduled', async () => {
+  it('A9 expires a scheduled message at its expiresAt before it is due, counted, and no other', async () => {
     const insert = (id: string, dueIn: string, expiresIn: string) =>
       database.query(
         `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits, due_at, expires_at)
@@ -196,8 +188,8 @@ describe('holds', () => {
     const [{ soon }] = (await database.query<{ soon: Date }>(
       `SELECT now() + interval '300 milliseconds' AS soon`,
     )) as [{ soon: Date }];
-    const answer = await post('due', 'due', { dueAt: soon.toISOString() });
-    expect(answer.body.status).toBe('scheduled');
+    const response = await post('due', 'due', { dueAt: soon.toISOString() });
+    expect(response.body.status).toBe('scheduled');
     await until(async () => (await statusOf('due')) === 'finished');
     const [row] = await database.query(`SELECT settled_at >= due_at AS late FROM inbox WHERE id = 'due'`);
     expect(row).toEqual({ late: true });

@@ -13,32 +13,15 @@ import { ProblemFilter } from '../../src/http/problem-filter.ts';
 import { PROBLEMS, problemType } from '../../src/http/problems.ts';
 import { Server } from '../../src/http/server.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
-import {
-  ADMIN_KEY,
-  type Answer,
-  type CallOptions,
-  READ_KEY,
-  startApp,
-  type TestApp,
-} from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { ADMIN_KEY, type ApiResponse, type CallOptions, READ_KEY } from '../support/app.ts';
 import { metricIncreases } from '../support/metrics.ts';
-import { type RawAnswer, sendRaw } from '../support/raw-http.ts';
+import { type RawResponse, sendRaw } from '../support/raw-http.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 
 const UUID = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}$/;
 const AS_ADMIN = `host: x\r\nauthorization: Bearer ${ADMIN_KEY}\r\n`;
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api', REQUEST_TIMEOUT: '1s', BODY_LIMIT: '1KiB' });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { replica } = sharedReplica({ ROLES: 'api', REQUEST_TIMEOUT: '1s', BODY_LIMIT: '1KiB' });
 
 describe('the catalogue of problems', () => {
   it('is exactly what docs/problems.md lists', () => {
@@ -145,9 +128,9 @@ describe('a request that cannot be served', () => {
         {},
       ],
     ),
-  ])('is told so as a problem: %s → %s', async (_what, problem, method, path, options) => {
-    const answer = await replica.call(method, path, options);
-    expectProblem(answer, problem);
+  ])('gets a problem: %s → %s', async (_what, problem, method, path, options) => {
+    const response = await replica.call(method, path, options);
+    expectProblem(response, problem);
   });
 
   it.each<[what: string, problem: string, bytes: string]>([
@@ -177,12 +160,12 @@ describe('a request that cannot be served', () => {
       'too-large',
       `POST /v1/api-keys HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n500\r\n${'a'.repeat(0x500)}\r\n`,
     ],
-  ])('is told so on the bare socket too: %s → %s', async (_what, problem, bytes) => {
+  ])('gets a problem on the bare socket, too: %s → %s', async (_what, problem, bytes) => {
     expectRawProblem(await sendRaw(replica.url, bytes), problem);
   });
 
-  it('is cut off when it does not arrive in time, headers or body, and is no fault of ours', async () => {
-    const answers = await Promise.all([
+  it('is cut off when it does not arrive in time, headers or body, and is not logged as an error', async () => {
+    const responses = await Promise.all([
       sendRaw(replica.url, 'GET /livez HTTP/1.1\r\nhost: x\r\n'),
       sendRaw(
         replica.url,
@@ -193,11 +176,11 @@ describe('a request that cannot be served', () => {
         `POST /v1/messages HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\ncontent-length: 99\r\n\r\n{"ty`,
       ),
     ]);
-    for (const answer of answers) expectRawProblem(answer, 'request-timeout');
+    for (const response of responses) expectRawProblem(response, 'request-timeout');
     expect(replica.lines.filter((line) => line.includes('"http.'))).toEqual([]);
   });
 
-  it('is no fault of ours either when the caller hangs up half way', async () => {
+  it('is not logged as an error when the caller disconnects early', async () => {
     const socket = connect(Number(new URL(replica.url).port), '127.0.0.1');
     socket.write(
       `POST /v1/api-keys HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\ncontent-length: 99\r\n\r\n{"na`,
@@ -209,15 +192,15 @@ describe('a request that cannot be served', () => {
     expect(replica.lines.filter((line) => line.includes('"http.'))).toEqual([]);
   });
 
-  it('says which methods a path has', async () => {
-    const answer = await replica.call('PATCH', '/v1/api-keys');
-    expect(answer.status).toBe(405);
-    expect(answer.headers.get('allow')?.split(', ').sort()).toEqual(['GET', 'HEAD', 'POST']);
+  it('lists the methods of a path', async () => {
+    const response = await replica.call('PATCH', '/v1/api-keys');
+    expect(response.status).toBe(405);
+    expect(response.headers.get('allow')?.split(', ').sort()).toEqual(['GET', 'HEAD', 'POST']);
   });
 
-  it('says how to send a key', async () => {
-    const answer = await replica.call('GET', '/v1/api-keys', { key: null });
-    expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+  it('explains how to send a key', async () => {
+    const response = await replica.call('GET', '/v1/api-keys', { key: null });
+    expect(response.headers.get('www-authenticate')).toBe('Bearer');
   });
 
   it.each<[method: string, path: string, body: object]>([
@@ -227,17 +210,17 @@ describe('a request that cannot be served', () => {
       { cron: '0 0 1 1 *', type: 't', payload: null, key: null, timezone: null, onMissed: null },
     ],
     ['PUT', '/v1/keys/nulls/hold', { until: null, reason: 'r' }],
-  ])('is not one that says null of what it may leave out: %s %s', async (method, path, body) => {
-    const answer = await replica.call(method, path, { body });
-    expect(answer.status < 300 ? 'taken' : answer.text).toBe('taken');
+  ])('may have null for an optional field: %s %s', async (method, path, body) => {
+    const response = await replica.call(method, path, { body });
+    expect(response.status < 300 ? 'taken' : response.text).toBe('taken');
   });
 
-  it('names every unknown and every wrong field by its pointer', async () => {
-    const answer = await replica.call('POST', '/v1/api-keys', {
+  it('gets every unknown and every invalid field by its pointer', async () => {
+    const response = await replica.call('POST', '/v1/api-keys', {
       body: { name: 'x', scopes: ['nothing'], 'a/b~c': 1, colour: 'red' },
     });
-    expectProblem(answer, 'invalid');
-    expect(answer.body.errors).toEqual(
+    expectProblem(response, 'invalid');
+    expect(response.body.errors).toEqual(
       expect.arrayContaining([
         { pointer: '/a~1b~0c', detail: 'is not a known field' },
         { pointer: '/colour', detail: 'is not a known field' },
@@ -247,39 +230,39 @@ describe('a request that cannot be served', () => {
   });
 
   it.each(['/v1/listeners/none/resume', '/v1/listeners/none/rotate-secret', '/v1/schedules/none/pause'])(
-    'is refused where it would be ignored: %s',
+    'is refused if its body would be ignored: %s',
     async (path) => {
-      const answer = await replica.call('POST', path, { body: { reason: 'done' } });
-      expectProblem(answer, 'invalid');
-      expect(answer.body.errors).toEqual([{ pointer: '/reason', detail: 'is not a known field' }]);
+      const response = await replica.call('POST', path, { body: { reason: 'done' } });
+      expectProblem(response, 'invalid');
+      expect(response.body.errors).toEqual([{ pointer: '/reason', detail: 'is not a known field' }]);
       for (const body of ['1', 'null']) expectProblem(await replica.call('POST', path, { body }), 'invalid');
       expectProblem(await replica.call('POST', path, { body: {} }), 'not-found');
       expectProblem(await replica.call('POST', path), 'not-found');
     },
   );
 
-  it.each(['[]', '1', '"x"', 'null'])('takes an object for an object, and not %s', async (body) => {
-    const answer = await replica.call('POST', '/v1/api-keys', { body });
-    expectProblem(answer, 'invalid');
-    expect(answer.body.errors).toEqual([{ pointer: '', detail: 'must be an object' }]);
+  it.each(['[]', '1', '"x"', 'null'])('must have an object, not %s', async (body) => {
+    const response = await replica.call('POST', '/v1/api-keys', { body });
+    expectProblem(response, 'invalid');
+    expect(response.body.errors).toEqual([{ pointer: '', detail: 'must be an object' }]);
   });
 
-  it('names the place of what cannot be kept exactly', async () => {
-    const answer = await replica.call('POST', '/v1/api-keys', { body: '{"name":"a","name":"b"}' });
-    expectProblem(answer, 'invalid');
-    expect(answer.body.errors).toEqual([{ pointer: '/name', detail: expect.any(String) }]);
+  it('gets the place of what cannot be stored exactly', async () => {
+    const response = await replica.call('POST', '/v1/api-keys', { body: '{"name":"a","name":"b"}' });
+    expectProblem(response, 'invalid');
+    expect(response.body.errors).toEqual([{ pointer: '/name', detail: expect.any(String) }]);
   });
 
-  it('is served all the same with an expectation nobody knows', async () => {
-    const answer = await sendRaw(
+  it('is served in spite of an unknown expectation', async () => {
+    const response = await sendRaw(
       replica.url,
       'GET /livez HTTP/1.1\r\nhost: x\r\nexpect: wonders\r\nconnection: close\r\n\r\n',
     );
-    expect([answer.status, answer.body]).toEqual([200, '{"status":"alive"}']);
+    expect([response.status, response.body]).toEqual([200, '{"status":"alive"}']);
   });
 });
 
-describe('a message that arrived whole', () => {
+describe('a message that arrived completely', () => {
   const post = (id: string, headers = '') => {
     const body = JSON.stringify({ id, type: 't', payload: 1 });
     return (
@@ -290,20 +273,20 @@ describe('a message that arrived whole', () => {
   const isStored = async (id: string) => (await replica.call('GET', `/v1/messages/${id}`)).status === 200;
 
   it.each(['x', '\r\n', 'GET / HTTP/1.1\r\n\r\n'])(
-    'is answered 202 whatever comes behind its "Connection: close": %j',
+    'gets 202 whatever follows its "Connection: close": %j',
     async (rest) => {
       const id = `closed-${rest.length}`;
-      const answer = await sendRaw(replica.url, post(id, 'connection: close\r\n') + rest);
-      expect([answer.status, JSON.parse(answer.body).id]).toEqual([202, id]);
+      const response = await sendRaw(replica.url, post(id, 'connection: close\r\n') + rest);
+      expect([response.status, JSON.parse(response.body).id]).toEqual([202, id]);
       expect(await isStored(id)).toBe(true);
     },
   );
 
-  it('is answered before what came behind it and is not HTTP is refused', async () => {
+  it('gets its response before the invalid input after it is refused', async () => {
     const bytes = `${post('before-1')}${post('before-2')}not HTTP\r\n\r\n`;
     const { status, body } = await sendRaw(replica.url, bytes);
-    const told = body.match(/HTTP\/1\.1 \d+|"id":"[^"]+"/g);
-    expect([status, ...told!]).toEqual([
+    const reported = body.match(/HTTP\/1\.1 \d+|"id":"[^"]+"/g);
+    expect([status, ...reported!]).toEqual([
       202,
       '"id":"before-1"',
       'HTTP/1.1 202',
@@ -313,15 +296,26 @@ describe('a message that arrived whole', () => {
     for (const id of ['before-1', 'before-2']) expect(await isStored(id)).toBe(true);
   });
 
-  it('is answered before a request behind it that does not arrive in time', async () => {
+  it('gets its response before a later request that does not arrive in time', async () => {
     const { status, body } = await sendRaw(replica.url, `${post('before-slow')}${post('slow').slice(0, -1)}`);
     expect([status, body.match(/HTTP\/1\.1 \d+/g)]).toEqual([202, ['HTTP/1.1 408']]);
     expect(await isStored('slow')).toBe(false);
   });
 });
 
-describe('requests without end on one connection', () => {
-  it('close it, are counted, and keep nobody else from being served', async () => {
+describe('a body that is too large', () => {
+  it('is read to its end, so that its sender sees the 413, and the connection serves on', async () => {
+    const large =
+      `POST /v1/api-keys HTTP/1.1\r\n${AS_ADMIN}content-type: application/json\r\n` +
+      `content-length: 8000000\r\n\r\n${'x'.repeat(8_000_000)}`;
+    const next = `GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`;
+    const { status, body } = await sendRaw(replica.url, large + next);
+    expect([status, body.match(/HTTP\/1\.1 \d+/g)]).toEqual([413, ['HTTP/1.1 200']]);
+  });
+});
+
+describe('endless requests on one connection', () => {
+  it('close it, are counted, and do not affect other clients', async () => {
     const [pipelined] = await metricIncreases(
       replica,
       ['http_connections_closed_total{reason="pipelined"}'],
@@ -356,7 +350,7 @@ describe('an empty body', () => {
     ['POST', '/v1/listeners/none/test'],
     ['POST', '/v1/schedules/none/pause'],
     ['POST', '/v1/schedules/none/resume'],
-  ])('is none, whatever content type a client sets always: %s %s', async (method, path) => {
+  ])('is no body, whatever content type a client sends: %s %s', async (method, path) => {
     for (const type of ['application/json', 'application/x-www-form-urlencoded'])
       expectRawProblem(await bodyless(method, path, type), 'not-found');
   });
@@ -371,7 +365,7 @@ describe('an empty body', () => {
     ['PUT', '/v1/listeners/none'],
     ['PUT', '/v1/schedules/none'],
     ['PUT', '/v1/keys/k/hold'],
-  ])('is not valid JSON where one is needed: %s %s', async (method, path) => {
+  ])('is not valid JSON where a body is required: %s %s', async (method, path) => {
     expectRawProblem(await bodyless(method, path, 'application/json'), 'malformed-json');
     const typed = path.startsWith('/v1/messages');
     expectProblem(await replica.call(method, path), typed ? 'unsupported-media-type' : 'malformed-json');
@@ -380,20 +374,20 @@ describe('an empty body', () => {
 
 describe('a request id', () => {
   it.each(['abc', 'A-1_b.c:d', 'x'.repeat(128)])('is taken from the caller: %s', async (id) => {
-    const answer = await replica.call('GET', '/livez', { headers: { 'x-request-id': id } });
-    expect(answer.headers.get('x-request-id')).toBe(id);
+    const response = await replica.call('GET', '/livez', { headers: { 'x-request-id': id } });
+    expect(response.headers.get('x-request-id')).toBe(id);
   });
 
   it.each(['a b', '"', '<script>', '{jndi}', 'x'.repeat(129), 'é', 'a, b'])(
-    'is a new one where the caller’s could do harm in a log: %s',
+    'is a new one if the caller’s could do harm in a log: %s',
     async (id) => {
-      const answer = await replica.call('GET', '/livez', { headers: { 'x-request-id': id } });
-      expect(answer.headers.get('x-request-id')).toMatch(UUID);
+      const response = await replica.call('GET', '/livez', { headers: { 'x-request-id': id } });
+      expect(response.headers.get('x-request-id')).toMatch(UUID);
     },
   );
 });
 
-describe('a fault of the service', () => {
+describe('an error of the service', () => {
   const CANARY = 'canary-of-the-inside';
 
   @Controller()
@@ -458,7 +452,7 @@ describe('a fault of the service', () => {
   class FaultyModule {}
 
   let begun: () => void;
-  let open: (answer: string) => void;
+  let open: (response: string) => void;
   const hasBegun = new Promise<void>((resolve) => {
     begun = resolve;
   });
@@ -492,7 +486,7 @@ describe('a fault of the service', () => {
     ['away', 'database-away'],
     ['value', 'invalid'],
   ])(
-    'tells the caller nothing, and the log everything under the request id: %s → %s',
+    'shows the caller nothing, and is logged completely with the request id: %s → %s',
     async (path, problem) => {
       const response = await fetch(`${url}/${path}`, { headers: { 'x-request-id': `id-of-${path}` } });
       const text = await response.text();
@@ -518,7 +512,7 @@ describe('a fault of the service', () => {
     },
   );
 
-  it('is not what a refusal of the framework is: no log line, and still none of its words', async () => {
+  it('is not a refusal of the framework, which is not logged and does not show its text', async () => {
     const before = lines.length;
     const response = await fetch(`${url}/refused`);
     const text = await response.text();
@@ -530,7 +524,7 @@ describe('a fault of the service', () => {
     expect(lines).toHaveLength(before);
   });
 
-  it('is not what stopping is: what runs is finished, what comes after is sent elsewhere', async () => {
+  it('does not occur at a stop: running requests are finished, new ones are refused with 503', async () => {
     const before = lines.length;
     const { port } = new URL(url);
     const socket = connect(Number(port), '127.0.0.1');
@@ -540,7 +534,7 @@ describe('a fault of the service', () => {
     await hasBegun;
     const closed = nest.close();
     await new Promise<void>((resolve) => {
-      // Refused connections tell that the server has begun to close.
+      // Refused connections show that the server has started to close.
       const ask = () =>
         httpRequest({ port, host: '127.0.0.1' })
           .on('error', () => resolve())
@@ -563,7 +557,7 @@ describe('a fault of the service', () => {
   });
 });
 
-describe('a route that does not say who may call it', () => {
+describe('a route without a declared access', () => {
   @Controller()
   class Careless {
     @Get('secrets')
@@ -575,7 +569,7 @@ describe('a route that does not say who may call it', () => {
   @Module({ controllers: [Careless] })
   class CarelessModule {}
 
-  it('stops the start', async () => {
+  it('prevents the start', async () => {
     const settings = loadSettings({});
     const server = new Server(settings, createLog(settings, { write: () => undefined }));
     const nest = await NestFactory.create(CarelessModule, server.adapter, {
@@ -588,23 +582,26 @@ describe('a route that does not say who may call it', () => {
   });
 });
 
-function expectProblem(answer: Pick<Answer, 'status' | 'headers' | 'text' | 'body'>, name: string): void {
+function expectProblem(
+  response: Pick<ApiResponse, 'status' | 'headers' | 'text' | 'body'>,
+  name: string,
+): void {
   const { status, title } = PROBLEMS[name as keyof typeof PROBLEMS];
-  expect(answer.body).toEqual({
+  expect(response.body).toEqual({
     type: problemType(name as keyof typeof PROBLEMS),
     title,
     status,
     detail: expect.any(String),
-    ...(answer.body.errors ? { errors: answer.body.errors } : {}),
+    ...(response.body.errors ? { errors: response.body.errors } : {}),
   });
-  expect(answer.status).toBe(status);
-  expect(answer.headers.get('content-type')).toBe('application/problem+json');
-  expect(answer.headers.get('x-request-id')).toMatch(/^[\w.:-]{1,128}$/);
-  expect(answer.headers.has('retry-after')).toBe([429, 503].includes(status));
-  expect(answer.text).not.toMatch(/node_modules|\.[jt]s:\d|FST_|SELECT|Error\b|at \w+\.\w+/);
+  expect(response.status).toBe(status);
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
+  expect(response.headers.get('x-request-id')).toMatch(/^[\w.:-]{1,128}$/);
+  expect(response.headers.has('retry-after')).toBe([429, 503].includes(status));
+  expect(response.text).not.toMatch(/node_modules|\.[jt]s:\d|FST_|SELECT|Error\b|at \w+\.\w+/);
 }
 
-function expectRawProblem({ status, headers, body }: RawAnswer, name: string): void {
+function expectRawProblem({ status, headers, body }: RawResponse, name: string): void {
   expectProblem({ status, headers, text: body, body: JSON.parse(body) }, name);
   expect(headers.get('connection')).toBe('close');
 }

@@ -20,7 +20,7 @@ afterAll(() => cluster.close());
 
 const reset: Responder = (_received, response) => void response.socket!.resetAndDestroy();
 
-/** A header that never ends, byte by byte: no timeout of a quiet line ever fires. */
+/** A header that never ends, byte by byte: no idle timeout ever fires. */
 const drip: Responder = (_received, response) => {
   const { socket } = response;
   socket!.write('HTTP/1.1 200 OK\r\nx-slow: ');
@@ -33,7 +33,7 @@ const MESSAGES = 60;
 
 const nameOf = (bad: readonly Responder[], n: number) => `l-${bad.length}-${n}`;
 
-/** Ten listeners of everything; the first of them have something wrong with them. */
+/** Ten listeners of everything; the first ones misbehave. */
 async function tenListeners(bad: readonly Responder[]): Promise<{ sick: Receiver[]; healthy: Receiver[] }> {
   const all: Receiver[] = [];
   for (let n = 0; n < 10; n++) {
@@ -43,7 +43,7 @@ async function tenListeners(bad: readonly Responder[]): Promise<{ sick: Receiver
   return { sick: all.slice(0, bad.length), healthy: all.slice(bad.length) };
 }
 
-describe('promise 7: a listener that is slow, dead or flooding slows nobody else', () => {
+describe('promise 7: a listener that is slow, dead or flooding slows no other', () => {
   it.each([
     ['1 hangs', [hang]],
     ['3 hang, reset or drip bytes', [hang, reset, drip]],
@@ -64,14 +64,14 @@ describe('promise 7: a listener that is slow, dead or flooding slows nobody else
     }
     for (const [n, receiver] of sick.entries()) {
       if (bad[n] === reset) continue;
-      // All its lanes, and no more, are with it; none has come back.
+      // All its lanes, and no others, are in use by it.
       expect(receiver.received.length).toBeLessThanOrEqual(16);
       expect(await tried(nameOf(bad, n))).toBe(0);
     }
   });
 
   it('E4 a listener has no more calls in flight than lanes, over all replicas together', async () => {
-    // No listener takes more than two of twelve: it needs two of the three replicas to have four in flight.
+    // No listener gets more than two lanes of a replica: four in flight need two of the three replicas.
     const both = await TestCluster.open({ OUTBOX_LANES: '12', DRAIN_TIMEOUT: '1s' }, 3);
     try {
       const open: ServerResponse[] = [];
@@ -81,9 +81,9 @@ describe('promise 7: a listener that is slow, dead or flooding slows nobody else
         most = Math.max(most, open.length);
       });
       await both.post(...Array.from({ length: 40 }, (_, n) => ({ type: 'four/x', key: `k-${n}` })));
-      for (let answered = 0; answered < 40; answered++) {
+      for (let responded = 0; responded < 40; responded++) {
         // Later a lane may be empty.
-        await until(() => open.length >= (answered < 12 ? 4 : 1));
+        await until(() => open.length >= (responded < 12 ? 4 : 1));
         open.shift()!.writeHead(204).end();
       }
       await until(async () => (await both.counts('four')).finished === 40);
@@ -113,7 +113,7 @@ describe('promise 7: a listener that is slow, dead or flooding slows nobody else
   });
 });
 
-/** How many attempts have come to an end. */
+/** How many attempts have ended. */
 async function tried(listener: string): Promise<number> {
   const { pending = 0, processing = 0, ...ended } = await cluster.counts(listener);
   expect(pending + processing).toBeGreaterThan(0);
@@ -121,7 +121,7 @@ async function tried(listener: string): Promise<number> {
 }
 
 describe('E4 the connections to a listener', () => {
-  it('are at most 100 of a replica, and no call waits for one: it is not made', async () => {
+  it('are at most 100 per replica, and no call waits for one: it is not made', async () => {
     const open: ServerResponse[] = [];
     const definition = { lanes: 256, ordered: false, timeout: '50s' };
     const receiver = await cluster.listen(

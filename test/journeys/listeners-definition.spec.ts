@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const put = (body: unknown, name = 'a') => replica.call('PUT', `/v1/listeners/${name}`, { body });
 
-describe('a definition that is not valid is answered with 422 and the place of each fault', () => {
+describe('an invalid definition is refused with 422 and the place of each error', () => {
   it.each<[what: string, change: Record<string, unknown>, pointer: string, detail: RegExp]>([
     ['an unknown field', { webhook: 'x' }, '/webhook', /^is not a known field$/],
     ['a misspelled field', { tiemout: '5s' }, '/tiemout', /did you mean "timeout"\?/],
@@ -38,22 +38,22 @@ describe('a definition that is not valid is answered with 422 and the place of e
       '/rateLimit/constructor',
       /not a known field/,
     ],
-    ['a mode that comes later', { mode: 'pull' }, '/mode', /cannot be "pull" yet/],
+    ['a URL for a queue', { mode: 'pull' }, '/url', /only for the mode "webhook"/],
     ['an unknown mode', { mode: 'email' }, '/mode', /must be "webhook"/],
     ['a mode of null', { mode: null }, '/mode', /must be/],
     ['no types', { types: undefined }, '/types', /^is required$/],
     ['an empty list of types', { types: [] }, '/types', /list of 1 to 50/],
-    ['types that are no list', { types: 'a' }, '/types', /list of 1 to 50/],
+    ['types that are not a list', { types: 'a' }, '/types', /list of 1 to 50/],
     ['51 types', { types: many(51, String) }, '/types', /list of 1 to 50/],
     ['an empty type', { types: ['a', ''] }, '/types/1', /must be a type/],
-    ['a type that is no text', { types: [5] }, '/types/0', /must be a type/],
+    ['a type that is not a string', { types: [5] }, '/types/0', /must be a type/],
     ['a type of 201 characters', { types: ['x'.repeat(201)] }, '/types/0', /longer than 200/],
     ['a type with a line break', { types: ['a\nb'] }, '/types/0', /control characters/],
-    ['a type twice', { types: ['a', 'b', 'a'] }, '/types/2', /same as number 0/],
+    ['a duplicate type', { types: ['a', 'b', 'a'] }, '/types/2', /same as number 0/],
     ['no url', { url: undefined }, '/url', /^is required$/],
-    ['an empty url', { url: '' }, '/url', /must be a text/],
-    ['a url that is a number', { url: 5 }, '/url', /must be a text/],
-    ['a url that is none', { url: 'example.com' }, '/url', /is refused: it is not a URL/],
+    ['an empty url', { url: '' }, '/url', /must be a non-empty string/],
+    ['a url that is a number', { url: 5 }, '/url', /must be a non-empty string/],
+    ['an invalid url', { url: 'example.com' }, '/url', /is refused: it is not a URL/],
     ['a url of another scheme', { url: 'ftp://example.com/' }, '/url', /is refused/],
     ['a url with credentials', { url: 'https://u:p@example.com/' }, '/url', /is refused: .*credentials/],
     ['a loopback url', { url: 'http://127.0.0.1:8080/' }, '/url', /is refused: .*loopback/],
@@ -63,8 +63,8 @@ describe('a definition that is not valid is answered with 422 and the place of e
     ['the metadata service by name', { url: 'http://metadata.google.internal/' }, '/url', /\(metadata\)/],
     ['the metadata service', { url: 'http://169.254.169.254/latest' }, '/url', /is refused: /],
     ['a url of 2049 characters', { url: `https://1.1.1.1/${'x'.repeat(2033)}` }, '/url', /longer than/],
-    ['ordered as a text', { ordered: 'yes' }, '/ordered', /true or false/],
-    ['no lane', { lanes: 0 }, '/lanes', /whole number from 1 to 256/],
+    ['ordered as a string', { ordered: 'yes' }, '/ordered', /true or false/],
+    ['0 lanes', { lanes: 0 }, '/lanes', /whole number from 1 to 256/],
     ['257 lanes', { lanes: 257 }, '/lanes', /whole number from 1 to 256/],
     ['half a lane', { lanes: 1.5 }, '/lanes', /whole number/],
     ['a timeout as a number', { timeout: 15 }, '/timeout', /duration from 1s to 1m/],
@@ -74,15 +74,20 @@ describe('a definition that is not valid is answered with 422 and the place of e
     ['a timeout that the lease does not cover', { timeout: '51s' }, '/timeout', /at most 50s .*LEASE \(1m\)/],
     ['no retry', { retrySchedule: [] }, '/retrySchedule', /list of 1 to 50/],
     ['51 retries', { retrySchedule: many(51, () => '1s') }, '/retrySchedule', /list of 1 to 50/],
-    ['a retry that is no duration', { retrySchedule: ['1s', 'soon'] }, '/retrySchedule/1', /duration/],
-    ['a retry at once', { retrySchedule: ['0s'] }, '/retrySchedule/0', /duration from 1ms/],
-    ['a retry next year', { retrySchedule: ['365d'] }, '/retrySchedule/0', /to 30d/],
+    ['a retry that is not a duration', { retrySchedule: ['1s', 'soon'] }, '/retrySchedule/1', /duration/],
+    ['a retry after 0', { retrySchedule: ['0s'] }, '/retrySchedule/0', /duration from 1ms/],
+    ['a retry that is too late', { retrySchedule: ['365d'] }, '/retrySchedule/0', /to 30d/],
     ['a terminal success', { terminalStatuses: [200] }, '/terminalStatuses/0', /300 to 599/],
-    ['a terminal text', { terminalStatuses: ['400'] }, '/terminalStatuses/0', /whole number/],
-    ['a terminal status twice', { terminalStatuses: [400, 400] }, '/terminalStatuses/1', /same as number 0/],
+    ['a terminal string', { terminalStatuses: ['400'] }, '/terminalStatuses/0', /whole number/],
+    [
+      'a duplicate terminal status',
+      { terminalStatuses: [400, 400] },
+      '/terminalStatuses/1',
+      /same as number 0/,
+    ],
     ['a rate limit that is a number', { rateLimit: 5 }, '/rateLimit', /must be an object/],
     ['a rate limit that is a list', { rateLimit: [] }, '/rateLimit', /must be an object/],
-    ['a rate limit of nothing', { rateLimit: {} }, '/rateLimit', /must have perSecond, perKey or both/],
+    ['an empty rate limit', { rateLimit: {} }, '/rateLimit', /must have perSecond, perKey or both/],
     ['a rate of 0', { rateLimit: { perSecond: 0 } }, '/rateLimit/perSecond', /from 0.01 to 10000/],
     ['a rate of 10001', { rateLimit: { perSecond: 10_001 } }, '/rateLimit/perSecond', /from 0.01/],
     ['a burst of 0', { rateLimit: { perSecond: 1, burst: 0 } }, '/rateLimit/burst', /whole number from 1/],
@@ -92,12 +97,7 @@ describe('a definition that is not valid is answered with 422 and the place of e
       '/rateLimit/perKey/perSecond',
       /0.01/,
     ],
-    [
-      'a rate per key of nothing',
-      { rateLimit: { perKey: {} } },
-      '/rateLimit/perKey/perSecond',
-      /is required/,
-    ],
+    ['an empty rate per key', { rateLimit: { perKey: {} } }, '/rateLimit/perKey/perSecond', /is required/],
     [
       'an unknown limit',
       { rateLimit: { perSecond: 1, perDay: 5 } },
@@ -111,13 +111,13 @@ describe('a definition that is not valid is answered with 422 and the place of e
       '/headers',
       /more than 50/,
     ],
-    ['a header that is a number', { headers: { 'X-A': 5 } }, '/headers/X-A', /must be a text/],
+    ['a header that is a number', { headers: { 'X-A': 5 } }, '/headers/X-A', /must be a string/],
     ['a header with a line break', { headers: { 'X-A': 'a\r\nb: c' } }, '/headers/X-A', /printable ASCII/],
     ['a header name with a blank', { headers: { 'X A': 'a' } }, '/headers/X A', /not a header name/],
     ['a header name with a slash', { headers: { 'X/A': 'a' } }, '/headers/X~1A', /not a header name/],
-    ['a header twice', { headers: { 'X-A': '1', 'x-a': '2' } }, '/headers/x-a', /is there twice/],
+    ['a duplicate header', { headers: { 'X-A': '1', 'x-a': '2' } }, '/headers/x-a', /is there twice/],
     [
-      'a header of ours',
+      'a reserved header',
       { headers: { 'Webhook-Signature': 'v1,x' } },
       '/headers/Webhook-Signature',
       /sets itself/,
@@ -130,9 +130,9 @@ describe('a definition that is not valid is answered with 422 and the place of e
     ['disableAfter without times', { disableAfter: { status: 403 } }, '/disableAfter/times', /is required/],
     ['disableAfter of a success', { disableAfter: { status: 200, times: 1 } }, '/disableAfter/status', /300/],
   ])('%s', async (_what, change, pointer, detail) => {
-    const answer = await put({ ...GOOD, ...change });
-    expect([answer.status, answer.body.type]).toEqual([422, 'urn:sluice:problems/invalid']);
-    expect(answer.body.errors).toEqual([{ pointer, detail: expect.stringMatching(detail) }]);
+    const response = await put({ ...GOOD, ...change });
+    expect([response.status, response.body.type]).toEqual([422, 'urn:sluice:problems/invalid']);
+    expect(response.body.errors).toEqual([{ pointer, detail: expect.stringMatching(detail) }]);
   });
 
   it('all of them at once', async () => {
@@ -150,9 +150,9 @@ describe('a definition that is not valid is answered with 422 and the place of e
     );
   });
 
-  it.each([null, [], 'text', 5, true])('a body that is no object: %j', async (body) => {
-    const answer = await put(JSON.stringify(body));
-    expect([answer.status, answer.body.errors]).toEqual([
+  it.each([null, [], 'text', 5, true])('a body that is not an object: %j', async (body) => {
+    const response = await put(JSON.stringify(body));
+    expect([response.status, response.body.errors]).toEqual([
       422,
       [{ pointer: '', detail: 'must be an object' }],
     ]);
@@ -163,15 +163,15 @@ describe('a definition that is not valid is answered with 422 and the place of e
     ['20,000 unknown limits', { rateLimit: Object.fromEntries(many(20_000, (n) => [`field-${n}`, n])) }],
     ['20,000 rate limits', { rateLimit: many(20_000, () => ({ perSecond: 0 })) }],
     ['100,000 types', { types: many(100_000, () => '') }],
-  ])('%s cost the others nothing, and are not all told', async (_what, change) => {
+  ])('%s do not delay other requests, and are not all reported', async (_what, change) => {
     const startedAt = performance.now();
-    const answer = await put({ ...GOOD, ...change });
-    expect([answer.status, answer.body.errors.length <= 50]).toEqual([422, true]);
+    const response = await put({ ...GOOD, ...change });
+    expect([response.status, response.body.errors.length <= 50]).toEqual([422, true]);
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
   it.each(['-a', '.a', 'a%20b', 'ä', 'a%00', 'a'.repeat(64), 'a%2Fb', '%F0%9F%98%80'])(
-    'a name that is none: %s',
+    'an invalid name: %s',
     async (name) => {
       expect((await put(GOOD, name)).status).toBe(422);
       expect((await replica.call('GET', `/v1/listeners/${name}`)).status).toBe(404);
@@ -179,7 +179,7 @@ describe('a definition that is not valid is answered with 422 and the place of e
     },
   );
 
-  it('and nothing of it is kept', async () => {
+  it('and nothing of it is stored', async () => {
     expect(await database.query('SELECT FROM listener')).toEqual([]);
   });
 });
@@ -192,9 +192,9 @@ describe('a definition that is unusual', () => {
     ['50 patterns', 'patterns', { types: many(50, (n) => `${'*'.repeat(n + 1)}a`) }],
     ['a url with a query and a port', 'query', { url: 'https://1.1.1.1:8443/a?b=c&d' }],
     ['a host that does not resolve now', 'later', { url: 'https://not-yet.invalid/hook' }],
-  ])('is taken: %s', async (_what, name, change) => {
-    const answer = await put({ ...GOOD, ...change }, name);
-    expect([answer.status, answer.body.errors]).toEqual([201, undefined]);
+  ])('is accepted: %s', async (_what, name, change) => {
+    const response = await put({ ...GOOD, ...change }, name);
+    expect([response.status, response.body.errors]).toEqual([201, undefined]);
     const shown = await replica.call('GET', `/v1/listeners/${name}`);
     expect(shown.body).toMatchObject({ name, ...GOOD, ...change });
   });

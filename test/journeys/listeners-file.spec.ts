@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { readListenersFile } from '../../src/listeners/file/read-listeners-file.ts';
+import { readDefinitionsFile } from '../../src/definitions/read-definitions-file.ts';
 import { Listeners } from '../../src/listeners/listeners.ts';
 import type { TestApp } from '../support/app.ts';
 import { replicasPerTest } from '../support/replicas-per-test.ts';
@@ -42,7 +42,7 @@ const rows = () =>
   );
 
 describe('LISTENERS_FILE', () => {
-  it('makes listeners when a replica starts, before it serves', async () => {
+  it('creates listeners when a replica starts, before it serves requests', async () => {
     const more = '    timeout: 5s\n    headers: { X-Tenant: blue }\n    rateLimit: { perSecond: 30 }\n';
     const replica = await startWith(`# ours\nlisteners:\n${entry('one')}${entry('two', more)}`);
     expect(names(replica)).toEqual(['one', 'two']);
@@ -57,7 +57,7 @@ describe('LISTENERS_FILE', () => {
     expect([shown.origin, shown.stateBy]).toEqual(['file', 'LISTENERS_FILE']);
   });
 
-  it('is followed at each start: made, replaced, removed; made by API stays; the same changes nothing', async () => {
+  it('is applied at each start: listeners are created, replaced, removed; those of the API stay; no change has no effect', async () => {
     const first = await startWith(`listeners:\n${entry('stays')}${entry('changes')}${entry('goes')}`);
     await first.call('PUT', '/v1/listeners/by-api', { body: API_MADE });
     await first.call('POST', '/v1/listeners/changes/pause');
@@ -82,7 +82,7 @@ describe('LISTENERS_FILE', () => {
     expect(names(fourth)).toEqual(['by-api']);
   });
 
-  it('finds a listener that the version before wrote unchanged; another URL is a change, and told by name alone', async () => {
+  it('finds a listener of the previous version unchanged; another URL is a change, and logged by name only', async () => {
     const first = await startWith(`listeners:\n${entry('kept')}`);
     const { secrets } = known(first, 'kept')!;
     const content = { secrets: secrets.map((secret) => ({ secret })), headers: {} };
@@ -109,7 +109,7 @@ describe('LISTENERS_FILE', () => {
     expect(names(await start({}))).toEqual(['kept']);
   });
 
-  it('is followed once when ten replicas start together', async () => {
+  it('is applied once when ten replicas start together', async () => {
     writeFileSync(FILE, `listeners:\n${entry('a')}${entry('b')}${entry('c')}`);
     const environment = { LISTENERS_FILE: FILE, DATABASE_POOL_SIZE: '4' };
     const ten = await Promise.all(Array.from({ length: 10 }, () => start(environment)));
@@ -119,7 +119,7 @@ describe('LISTENERS_FILE', () => {
     expect(new Set(ten.map((replica) => known(replica, 'a')?.secrets[0])).size).toBe(1);
   });
 
-  it('leaves a line in the audit log for each real change, with what changed and no value of it', async () => {
+  it('writes an audit entry for each real change, with the changed fields and without values', async () => {
     const changing = (more: string) => `listeners:\n${entry('stays')}${entry('changes', more)}`;
     await startWith(`${changing('')}${entry('goes')}`);
     await startWith(changing(`    timeout: 3s\n    headers: { X-Token: hush }\n    secret: ${SECRET}\n`));
@@ -152,7 +152,7 @@ describe('LISTENERS_FILE', () => {
     );
   });
 
-  it('may give a secret, or the file of one; another one there is a rotation', async () => {
+  it('may contain a secret or name its file; another secret is a rotation', async () => {
     writeFileSync(join(FOLDER, 'secret'), `${OTHER_SECRET}\n`);
     const yaml = (line: string) => `listeners:\n${entry('signed', `    ${line}\n`)}`;
     const first = await startWith(yaml(`secret: ${SECRET}`));
@@ -165,14 +165,17 @@ describe('LISTENERS_FILE', () => {
     expect((await third.call('POST', '/v1/listeners/signed/rotate-secret')).status).toBe(200);
   });
 
-  it('has the last word about its listeners: the API may pause and test, not change or delete them', async () => {
+  it('owns its listeners: the API may pause and test, not change or delete them', async () => {
     const replica = await startWith(`listeners:\n${entry('fixed')}`);
     for (const [method, path, body] of [
       ['PUT', '', API_MADE],
       ['DELETE', '', undefined],
     ] as const) {
-      const answer = await replica.call(method, `/v1/listeners/fixed${path}`, body ? { body } : {});
-      expect([answer.status, answer.body.detail]).toEqual([409, expect.stringContaining('LISTENERS_FILE')]);
+      const response = await replica.call(method, `/v1/listeners/fixed${path}`, body ? { body } : {});
+      expect([response.status, response.body.detail]).toEqual([
+        409,
+        expect.stringContaining('LISTENERS_FILE'),
+      ]);
     }
     expect((await replica.call('POST', '/v1/listeners/fixed/pause')).status).toBe(200);
     expect((await replica.call('POST', '/v1/listeners/fixed/rotate-secret')).status).toBe(200);
@@ -181,16 +184,16 @@ describe('LISTENERS_FILE', () => {
   it('of the demonstration is valid', async () => {
     const path = resolve(import.meta.dirname, '../../deploy/compose/listeners.yaml');
     expect(
-      await readListenersFile(path, { urlRefusal: async () => undefined, leaseMs: 60_000 }),
+      await readDefinitionsFile(path, { urlRefusal: async () => undefined, leaseMs: 60_000 }),
     ).toMatchObject({
-      kind: 'entries',
-      entries: [{ name: 'receiver' }],
+      kind: 'definitions',
+      definitions: { listeners: [{ name: 'receiver' }] },
     });
   });
 });
 
-describe('a LISTENERS_FILE with faults', () => {
-  it('is told fault by fault with its line, and nothing of it is applied', async () => {
+describe('an invalid LISTENERS_FILE', () => {
+  it('is reported error by error with the line, and nothing of it is applied', async () => {
     const faults = await faultsOf(
       [
         '# line 1', // 1
@@ -234,9 +237,9 @@ describe('a LISTENERS_FILE with faults', () => {
   });
 
   it.each<[what: string, yaml: string, fault: RegExp]>([
-    ['no YAML', 'listeners:\n  - name: [a\n', /^\/listeners.yaml:\d+: /],
+    ['invalid YAML', 'listeners:\n  - name: [a\n', /^\/listeners.yaml:\d+: /],
     [
-      'a field twice',
+      'a duplicate field',
       'listeners:\n  - name: a\n    name: b\n',
       /^\/listeners.yaml:3: Map keys must be unique/,
     ],
@@ -245,31 +248,35 @@ describe('a LISTENERS_FILE with faults', () => {
     ['an unknown alias', 'listeners: *nobody\n', /^\/listeners.yaml:1: /],
     ['nothing', '', /^\/listeners.yaml:1: the file must have the list "listeners"/],
     ['a list', '- name: a\n', /^\/listeners.yaml:1: the file must have the list/],
-    ['no list', 'listeners: 5\n', /^\/listeners.yaml:1: listeners must be a list/],
-    ['a strange key', 'listeners:\n  - __proto__: 5\n', /^\/listeners.yaml:2: /],
+    ['something that is not a list', 'listeners: 5\n', /^\/listeners.yaml:1: listeners must be a list/],
+    ['an unknown key', 'listeners:\n  - __proto__: 5\n', /^\/listeners.yaml:2: /],
     [
       'both secrets',
       `listeners:\n${entry('a', '    secret: x\n    secretFile: y\n')}`,
       /:6: .*combined with "secret"/,
     ],
-    ['a secret file that is not there', `listeners:\n${entry('a', '    secretFile: no\n')}`, /:5: .*ENOENT/],
+    [
+      'a secret file that does not exist',
+      `listeners:\n${entry('a', '    secretFile: no\n')}`,
+      /:5: .*ENOENT/,
+    ],
   ])('is not read: %s', async (_what, yaml, fault) => {
     writeFileSync(FILE, yaml);
-    const read = await readListenersFile(FILE, { urlRefusal: async () => undefined, leaseMs: 60_000 });
+    const read = await readDefinitionsFile(FILE, { urlRefusal: async () => undefined, leaseMs: 60_000 });
     expect(read.kind === 'invalid' && read.faults[0]!.replace(FOLDER, '')).toMatch(fault);
   });
 
-  it('never shows a secret that stands near the fault', async () => {
+  it('never shows a secret next to the error', async () => {
     const faults = await faultsOf(`listeners:\n  - name: a\n    secret: ${SECRET}\n   bad: [\n`);
     expect(faults.join('\n')).not.toContain(SECRET.slice(6, 20));
   });
 
-  it('that is not there is said by name', async () => {
+  it('that does not exist is reported by name', async () => {
     const missing = start({ LISTENERS_FILE: join(FOLDER, 'missing.yaml') });
     await expect(missing).rejects.toThrow(/LISTENERS_FILE=.*missing\.yaml cannot be read \(ENOENT\)/);
   });
 
-  it('clashes with a listener made by API, or with its own lanes: nothing is applied', async () => {
+  it('conflicts with a listener of the API, or with its own lanes: nothing is applied', async () => {
     const replica = await startWith(`listeners:\n${entry('laned', '    lanes: 4\n')}`);
     await replica.call('PUT', '/v1/listeners/taken', { body: API_MADE });
     const before = await rows();
@@ -281,7 +288,7 @@ describe('a LISTENERS_FILE with faults', () => {
     expect(await rows()).toEqual(before);
   });
 
-  it('whose secrets a replica cannot read does not get new ones behind the back of the others', async () => {
+  it('whose secrets a replica cannot read does not get new secrets', async () => {
     const first = await startWith(`listeners:\n${entry('sealed')}`);
     const before = await rows();
     const other = `k2=${randomBytes(32).toString('base64')}`;

@@ -14,9 +14,9 @@ const { start, refusal, query } = replicasPerTest({ ROLES: 'api', SECRETS_KEYS }
 const put = (replica: TestApp, name: string, timeout: string) =>
   replica.call('PUT', `/v1/listeners/${name}`, { body: { ...DEFINITION, timeout } });
 
-/** While a call is under way its lane must not become somebody else's, or a delivery is sent twice at once. */
+/** While a call is in flight no other replica may take its lane, or a delivery would be sent twice at once. */
 describe('OUTBOX_LEASE is at least 10 s longer than any call', () => {
-  it('is refused when it does not cover the timeout that listeners have by default', () => {
+  it('is refused when it does not cover the default timeout of listeners', () => {
     expect(() => loadSettings({ OUTBOX_LEASE: '24s' })).toThrow(
       'OUTBOX_LEASE=24s is not allowed; allowed: duration, 25s to 10m',
     );
@@ -27,17 +27,20 @@ describe('OUTBOX_LEASE is at least 10 s longer than any call', () => {
     ['25s', '15s', '15001ms'],
     ['60s', '50s', '51s'],
     ['70s', '60s', '61s'],
-  ])('with %s a timeout of %s is taken, and one of %s refused by name', async (lease, longest, longer) => {
-    const replica = await start({ OUTBOX_LEASE: lease });
-    expect((await put(replica, 'fits', longest)).status).toBe(201);
-    const answer = await put(replica, 'fits', longer);
-    expect(answer.status).toBe(422);
-    expect(answer.body.errors).toEqual([{ pointer: '/timeout', detail: expect.any(String) }]);
-    if (lease !== '70s') expect(answer.body.detail).toContain('OUTBOX_LEASE');
-    expect((await replica.call('GET', '/v1/listeners/fits')).body.timeout).toBe(longest);
-  });
+  ])(
+    'with %s a timeout of %s is accepted, and one of %s refused with the setting',
+    async (lease, longest, longer) => {
+      const replica = await start({ OUTBOX_LEASE: lease });
+      expect((await put(replica, 'fits', longest)).status).toBe(201);
+      const response = await put(replica, 'fits', longer);
+      expect(response.status).toBe(422);
+      expect(response.body.errors).toEqual([{ pointer: '/timeout', detail: expect.any(String) }]);
+      if (lease !== '70s') expect(response.body.detail).toContain('OUTBOX_LEASE');
+      expect((await replica.call('GET', '/v1/listeners/fits')).body.timeout).toBe(longest);
+    },
+  );
 
-  it('a listeners file with a longer one is refused by line, and nothing of it is applied', async () => {
+  it('a listeners file with a longer one is refused with the line, and nothing of it is applied', async () => {
     const file = join(mkdtempSync(join(tmpdir(), 'sluice-lease-')), 'listeners.yaml');
     const entry = (name: string, timeout: string) =>
       `  - name: ${name}\n    types: [a]\n    url: https://1.1.1.1/\n    timeout: ${timeout}\n`;
@@ -48,7 +51,7 @@ describe('OUTBOX_LEASE is at least 10 s longer than any call', () => {
     expect(await query('SELECT FROM listener')).toEqual([]);
   });
 
-  it('a start with a lease too short for listeners there are is refused in one line that names both', async () => {
+  it('a start with a lease too short for existing listeners is refused in one line that names both', async () => {
     const replica = await start({ OUTBOX_LEASE: '70s' });
     await put(replica, 'patient', '60s');
     await put(replica, 'calm', '45s');

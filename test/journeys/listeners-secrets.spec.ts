@@ -31,7 +31,7 @@ const sealedWith = async () =>
   );
 
 describe('secrets in the database', () => {
-  it('are nowhere in it in any form that can be read, nor are the values of headers', async () => {
+  it('are stored in no readable form, nor are the values of headers', async () => {
     const replica = await start({ SECRETS_KEYS: K1 });
     const first = await put(replica, 'sealed');
     const { secret: second } = (await replica.call('POST', '/v1/listeners/sealed/rotate-secret')).body;
@@ -46,7 +46,7 @@ describe('secrets in the database', () => {
     expect(whole).toContain('v2:k1:');
   });
 
-  it('have the URL among them, but for its origin; the table takes none in the open beside a sealed one', async () => {
+  it('include the URL except its origin; the table accepts no plain URL next to a sealed one', async () => {
     const replica = await start({ SECRETS_KEYS: K1 });
     const url = 'https://1.1.1.1:8443/hooks/canary-of-a-path?token=canary-of-a-query';
     await replica.call('PUT', '/v1/listeners/addressed', { body: { ...BODY, url } });
@@ -60,7 +60,7 @@ describe('secrets in the database', () => {
     ).rejects.toThrow('listener_url_sealed');
   });
 
-  it('are opened by nobody when they were copied to another row, or changed: nothing is sent, and it is told', async () => {
+  it('cannot be opened when they were copied to another row or changed: nothing is sent, and it is logged', async () => {
     const replica = await start({ SECRETS_KEYS: K1 });
     await put(replica, 'victim');
     await put(replica, 'thief');
@@ -84,16 +84,16 @@ describe('secrets in the database', () => {
       const body = method === 'PUT' ? { body: BODY } : {};
       expect((await replica.call(method, `/v1/listeners/victim${path}`, body)).status).toBe(409);
     }
-    const told = replica.lines.filter((line) => line.includes('listeners.locked'));
-    expect(told).toHaveLength(1);
-    expect(told[0]).toContain('victim');
+    const reported = replica.lines.filter((line) => line.includes('listeners.locked'));
+    expect(reported).toHaveLength(1);
+    expect(reported[0]).toContain('victim');
 
     expect((await replica.call('DELETE', '/v1/listeners/victim')).status).toBe(204);
     expect(await put(replica, 'victim')).toMatch(/^whsec_/);
     expect(known(replica, 'victim')).toMatchObject({ state: 'active' });
   });
 
-  it('of an old secret stop to sign when its time is over, without any other change', async () => {
+  it('that are old stop signing when their time is over, without any other change', async () => {
     const replica = await start({ SECRETS_KEYS: K1 });
     await put(replica, 'expiring');
     const box = replica.app.nest.get(ConfidentialBox);
@@ -108,7 +108,7 @@ describe('secrets in the database', () => {
   });
 });
 
-describe('a listener of the version before, its URL in the open', () => {
+describe('a listener of the previous version, with a plain URL', () => {
   const url = 'https://1.1.1.1/hooks/canary-of-a-path?token=canary';
   const content = { secrets: [{ secret: SECRET }], headers: { 'X-Token': 'blue' } };
   const make = async (name: string, masterKey = K1) => {
@@ -126,7 +126,7 @@ describe('a listener of the version before, its URL in the open', () => {
       )
     )[0]!;
 
-  it('is known with it, and shown like any other', async () => {
+  it('is known and shown like any other', async () => {
     await make('before');
     const replica = await start({ SECRETS_KEYS: K1 });
     expect(known(replica, 'before')).toMatchObject({ url, secrets: [SECRET], state: 'active' });
@@ -135,7 +135,7 @@ describe('a listener of the version before, its URL in the open', () => {
     expect(asReader.body.url).toBe('https://1.1.1.1/…');
   });
 
-  it('is left to the version before while an upgrade may be under way, and sealed with its URL after it', async () => {
+  it('stays readable for the previous version during an upgrade, and is sealed with its URL after it', async () => {
     await make('before');
     const replica = await start({ SECRETS_KEYS: K1 });
     const reseal = replica.app.nest.get(Reseal);
@@ -166,7 +166,7 @@ describe('a listener of the version before, its URL in the open', () => {
     expect(known(replica, 'before')).toMatchObject({ url, headers: content.headers });
   });
 
-  it('whose key is missing keeps it, so that nothing is lost', async () => {
+  it('whose key is missing keeps its URL, so that nothing is lost', async () => {
     await make('before', K2);
     const replica = await start({ SECRETS_KEYS: K1 });
     await replica.app.nest.get(Reseal).pass(true);
@@ -178,7 +178,7 @@ describe('a listener of the version before, its URL in the open', () => {
     expect(known(back, 'before')).toMatchObject({ state: 'active', url });
   });
 
-  it('leaves no URL behind when it is deleted', async () => {
+  it('leaves no URL in the database when it is deleted', async () => {
     await make('before');
     const replica = await start({ SECRETS_KEYS: K1 });
     expect((await replica.call('DELETE', '/v1/listeners/before')).status).toBe(204);
@@ -190,7 +190,7 @@ describe('a listener of the version before, its URL in the open', () => {
 });
 
 describe('master keys', () => {
-  it('are rotated without a moment in which a replica cannot sign', async () => {
+  it('are rotated while every replica can sign at any time', async () => {
     const before = await start({ SECRETS_KEYS: K1 });
     const secret = await put(before, 'steady');
     const prepared = await start({ SECRETS_KEYS: `${K1},${K2}` });
@@ -215,7 +215,7 @@ describe('master keys', () => {
     });
   });
 
-  it('that are missing are named, and nothing is lost: with the key back all goes on', async () => {
+  it('that are missing are named, and nothing is lost: with the key back everything continues', async () => {
     const secret = await put(await start({ SECRETS_KEYS: K1 }), 'waiting');
     const lacking = await start({ SECRETS_KEYS: K2, ROLES: 'api,upkeep' });
     const shown = (await lacking.call('GET', '/v1/listeners/waiting')).body;
@@ -226,7 +226,7 @@ describe('master keys', () => {
     expect(known(await start({ SECRETS_KEYS: `${K2},${K1}` }), 'waiting')?.secrets).toEqual([secret]);
   });
 
-  it('are made and kept beside the data when none is given, for all replicas of the machine', async () => {
+  it('are created and stored with the data when none is set, for all replicas of the machine', async () => {
     const DATA_DIRECTORY = mkdtempSync(join(tmpdir(), 'sluice-keys-'));
     const [one, other] = [await start({ DATA_DIRECTORY }), await start({ DATA_DIRECTORY })];
     const secret = await put(one, 'kept');
@@ -237,13 +237,13 @@ describe('master keys', () => {
     await until(async () => (await sealedWith())[0] === 'k1');
   });
 
-  it('that can neither be found nor made: a listener is refused with the next step, the rest works', async () => {
+  it('that can neither be read nor created: a listener is refused with the next step, the rest works', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-keys-'));
     writeFileSync(join(folder, 'file'), '');
     const replica = await start({ DATA_DIRECTORY: join(folder, 'file', 'data') });
-    const answer = await replica.call('PUT', '/v1/listeners/x', { body: BODY });
-    expect([answer.status, answer.body.detail]).toEqual([409, expect.stringMatching(/set SECRETS_KEYS/)]);
-    expect(answer.text).not.toContain(folder);
+    const response = await replica.call('PUT', '/v1/listeners/x', { body: BODY });
+    expect([response.status, response.body.detail]).toEqual([409, expect.stringMatching(/set SECRETS_KEYS/)]);
+    expect(response.text).not.toContain(folder);
     expect((await replica.call('GET', '/v1/listeners')).body.items).toEqual([]);
   });
 });

@@ -9,7 +9,7 @@ import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { type Receiver, startReceiver, status } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
-/** An address, so that no name is looked up; nothing is sent there. */
+/** An address, so that no name is resolved; nothing is sent there. */
 const URL_OF_ALL = 'https://1.1.1.1/hook';
 const SEEN_WITHIN_MS = 2_000;
 
@@ -71,6 +71,12 @@ describe('a listener', () => {
       stateReason: null,
       stateSince: expect.any(String),
       stateBy: 'admin',
+      health: {
+        circuit: 'closed',
+        closedUntil: null,
+        reason: null,
+        rate: { perSecond: null, limitedUntil: null },
+      },
       origin: 'api',
       createdAt: expect.any(String),
       updatedAt: expect.any(String),
@@ -80,7 +86,7 @@ describe('a listener', () => {
     expect([again.status, again.body.timeout, 'secret' in again.body]).toEqual([200, '2s', false]);
   });
 
-  it('takes everything the contract has, and gives it back', async () => {
+  it('accepts every field of the API, and returns it', async () => {
     const definition = {
       mode: 'webhook',
       types: ['urn:ekp:events/*', 'exact'],
@@ -128,7 +134,7 @@ describe('a listener', () => {
     await until(() => !known(other, 'spread'), SEEN_WITHIN_MS);
   });
 
-  it('is owed what is posted after it was defined, also where another replica handles it', async () => {
+  it('gets what is posted after it was created, also if another replica handles it', async () => {
     const handler = await startApp(database, { ROLES: 'inbox' });
     const ended = async (id: string) => {
       const read = async () => (await one.call('GET', `/v1/messages/${id}`)).body;
@@ -147,7 +153,7 @@ describe('a listener', () => {
     }
   });
 
-  it('tells those who watch of each change, and of nothing else', async () => {
+  it('notifies watchers of each change, and of nothing else', async () => {
     let changes = 0;
     other.app.nest.get(Listeners).onChange(() => {
       changes += 1;
@@ -160,7 +166,7 @@ describe('a listener', () => {
     expect(changes).toBe(1);
   });
 
-  it('has lanes of its own, as many as it said, for ever', async () => {
+  it('has its own lanes, in the number it was created with, forever', async () => {
     await put('laned', { lanes: 5 });
     const { number } = known(one, 'laned')!;
     const lanes = await database.query<{ lane: number }>(
@@ -178,7 +184,7 @@ describe('a listener', () => {
     expect(changed.body.detail).toMatch(/leave lanes out, or create a listener of another name with 6/);
   });
 
-  it('that was deleted is gone, and comes back with its number, a new secret and a clean state', async () => {
+  it('that was deleted and created again has its number, a new secret and a new state', async () => {
     const before = await put('phoenix', { lanes: 4, headers: { a: 'b' } });
     const { number } = known(one, 'phoenix')!;
     await act('phoenix', 'pause', { reason: 'smoke' });
@@ -186,7 +192,7 @@ describe('a listener', () => {
     expect(known(one, 'phoenix')).toBeUndefined();
     expect(one.app.nest.get(Listeners).deleted().has(number)).toBe(true);
     const gone = [get('phoenix'), act('phoenix', 'pause'), act('phoenix', 'rotate-secret')];
-    for (const answer of await Promise.all(gone)) expect(answer.status).toBe(404);
+    for (const response of await Promise.all(gone)) expect(response.status).toBe(404);
     expect((await one.call('DELETE', '/v1/listeners/phoenix')).status).toBe(404);
 
     expect((await put('phoenix', { lanes: 8 })).status).toBe(409);
@@ -199,16 +205,18 @@ describe('a listener', () => {
     expect(one.app.nest.get(Listeners).deleted().has(number)).toBe(false);
   });
 
-  it('is created once when many put it at the same time, and wastes no numbers', async () => {
-    const answers = await Promise.all(
+  it('is created once by concurrent requests, and wastes no numbers', async () => {
+    const responses = await Promise.all(
       Array.from({ length: 8 }, (_, n) => put('contended', {}, n % 2 ? one : other)),
     );
-    expect(answers.map(({ status: code }) => code).sort()).toEqual([200, 200, 200, 200, 200, 200, 200, 201]);
+    expect(responses.map(({ status: code }) => code).sort()).toEqual([
+      200, 200, 200, 200, 200, 200, 200, 201,
+    ]);
     await put('next');
     expect(known(one, 'next')!.number).toBe(known(one, 'contended')!.number + 1);
   });
 
-  it('is on one page of the list, by name', async () => {
+  it('is on one page of the list, which is sorted by name', async () => {
     const all = (await one.call('GET', '/v1/listeners?limit=500', { key: READ_KEY })).body.items;
     const seen: unknown[] = [];
     let cursor: string | null = '';
@@ -255,7 +263,7 @@ describe('a listener', () => {
 });
 
 describe('the state of a listener', () => {
-  it('is paused and resumed by people, with who, when and why', async () => {
+  it('is paused and resumed by operators, with who, when and why', async () => {
     await put('state');
     const paused = await act('state', 'pause', { reason: 'their maintenance' });
     expect([paused.status, paused.body.state, paused.body.stateReason, paused.body.stateBy]).toEqual([
@@ -274,7 +282,7 @@ describe('the state of a listener', () => {
     expect([resumed.status, resumed.body.state, resumed.body.stateReason]).toEqual([200, 'active', null]);
   });
 
-  it('is disabled by the engine once, and made good by resume', async () => {
+  it('is disabled by the engine once, and cleared by a resume', async () => {
     await put('broken');
     const engine = one.app.nest.get(Listeners);
     const [listener] = engine.of('broken/x');
@@ -287,11 +295,11 @@ describe('the state of a listener', () => {
     expect([shown.state, shown.stateReason, shown.stateBy]).toEqual(['disabled', 'answered 410', 'sluice']);
     expect(engine.of('broken/x').map(({ state }) => state)).toEqual(['disabled']);
     expect((await act('broken', 'resume')).body.state).toBe('active');
-    // What it did before that does not count any more.
+    // Earlier failures do not count any more.
     expect(await engine.disable(listener!, 'answered 410')).toBe(false);
   });
 
-  it('that a person paused is not changed by the engine', async () => {
+  it('that an operator paused is not changed by the engine', async () => {
     await put('paused-before');
     await act('paused-before', 'pause');
     const engine = one.app.nest.get(Listeners);
@@ -301,7 +309,7 @@ describe('the state of a listener', () => {
   });
 
   it.each([{ reason: '' }, { reason: 5 }, { reason: null }, { why: 'x' }, []])(
-    'is not changed by a bad reason: %j',
+    'is not changed by a request with an invalid reason: %j',
     async (body) => {
       await put('reasonable');
       expect((await act('reasonable', 'pause', body)).status).toBe(422);
@@ -310,11 +318,11 @@ describe('the state of a listener', () => {
 });
 
 describe('the secret of a listener', () => {
-  it('is rotated: both sign, then only the new one; and a definition changes neither', async () => {
+  it('is rotated: both sign, then only the new one; a new definition changes neither', async () => {
     const { secret: first } = (await put('rotating')).body;
-    const answer = await act('rotating', 'rotate-secret');
-    const { secret: second, oldSecretUntil } = answer.body;
-    expect(answer.status).toBe(200);
+    const response = await act('rotating', 'rotate-secret');
+    const { secret: second, oldSecretUntil } = response.body;
+    expect(response.status).toBe(200);
     expect(Date.parse(oldSecretUntil) - Date.now()).toBeGreaterThan(23.9 * 3_600_000);
     expect(known(one, 'rotating')?.secrets).toEqual([second, first]);
     await put('rotating', { timeout: '4s' });
@@ -322,7 +330,7 @@ describe('the secret of a listener', () => {
     await until(() => known(other, 'rotating')?.secrets.length === 2, SEEN_WITHIN_MS);
   });
 
-  it('is not rotated without end', async () => {
+  it('cannot be rotated without limit', async () => {
     await put('dizzy');
     for (let n = 0; n < 4; n++) expect((await act('dizzy', 'rotate-secret')).status).toBe(200);
     expect((await act('dizzy', 'rotate-secret')).status).toBe(409);
@@ -331,12 +339,12 @@ describe('the secret of a listener', () => {
 });
 
 describe('a test of a listener', () => {
-  it('sends a signed ping now, in whatever state it is', async () => {
+  it('sends a signed ping now, in any state', async () => {
     const { secret } = (await put('pinged', { url: receiver.url, headers: { 'X-Tenant': 'blue' } })).body;
     await act('pinged', 'pause');
     receiver.received.length = 0;
-    const answer = await act('pinged', 'test');
-    expect([answer.status, answer.body]).toEqual([
+    const response = await act('pinged', 'test');
+    expect([response.status, response.body]).toEqual([
       200,
       { delivered: true, status: 204, error: null, durationMs: expect.any(Number) },
     ]);
@@ -350,7 +358,7 @@ describe('a test of a listener', () => {
     expect(headers.traceparent).toMatch(/^00-[\da-f]{32}-[\da-f]{16}-00$/);
   });
 
-  it('says what went wrong', async () => {
+  it('returns what went wrong', async () => {
     await put('pinged', { url: receiver.url });
     receiver.respond = status(500);
     expect((await act('pinged', 'test')).body).toMatchObject({
@@ -368,20 +376,20 @@ describe('a test of a listener', () => {
   });
 });
 
-describe('what is secret', () => {
-  it('is in no log line and in no answer but the two that show it', async () => {
+describe('a secret', () => {
+  it('is in no log line and in no response except the two that show it', async () => {
     const { secret: first } = (
       await put('canary', { url: receiver.url, headers: { 'X-Token': 'canary-of-a-token' } })
     ).body;
     const { secret: second } = (await act('canary', 'rotate-secret')).body;
     await Promise.all([act('canary', 'test'), act('canary', 'pause'), act('canary', 'resume')]);
-    const answers = await Promise.all([get('canary'), one.call('GET', '/v1/listeners?limit=500')]);
+    const responses = await Promise.all([get('canary'), one.call('GET', '/v1/listeners?limit=500')]);
     const lines = [...one.lines, ...other.lines].join('\n');
     for (const secret of [first, second]) {
       const plain = secret.slice('whsec_'.length);
       for (const form of [plain, Buffer.from(plain, 'base64').toString('hex')]) {
         expect(lines).not.toContain(form);
-        for (const { text } of answers) expect(text).not.toContain(form);
+        for (const { text } of responses) expect(text).not.toContain(form);
       }
     }
     expect(lines).not.toMatch(/canary-of-a-(token|header)/);

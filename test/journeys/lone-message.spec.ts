@@ -9,16 +9,16 @@ import { until } from '../support/until.ts';
 let database: TestDatabase;
 let replica: TestApp;
 let receiver: Receiver;
-const told: string[] = [];
+const reported: string[] = [];
 
 beforeAll(async () => {
   database = await createDatabase();
   receiver = await startReceiver();
-  // And nobody is woken: what is handled went along.
+  // Without wake-ups and polling: what is handled was claimed by a piggyback lease.
   replica = await startApp(database, POLLING_OFF, []);
   const body = { types: ['note'], url: receiver.url };
   expect((await replica.call('PUT', '/v1/listeners/one', { body })).status).toBe(201);
-  replica.app.nest.get(Wakeups).onLocalWrite((queue) => void told.push(queue));
+  replica.app.nest.get(Wakeups).onLocalWrite((queue) => void reported.push(queue));
 });
 afterAll(async () => {
   await replica.close();
@@ -30,12 +30,12 @@ const post = (id: string, more: object = {}) =>
   replica.call('POST', '/v1/messages', { body: { id, key: 'k', type: 'note', payload: id, ...more } });
 const arrived = (count: number) => until(() => receiver.received.length >= count);
 
-describe('a message that comes alone', () => {
-  it('is claimed with the commit that stores it, and its delivery with the one that applies it: nobody is told', async () => {
-    const answer = await post('alone');
-    expect([answer.status, answer.body]).toEqual([202, { id: 'alone', status: 'pending' }]);
+describe('a single message', () => {
+  it('is claimed with the commit that stores it, and its delivery with the one that applies it, without a wake-up', async () => {
+    const response = await post('alone');
+    expect([response.status, response.body]).toEqual([202, { id: 'alone', status: 'pending' }]);
     await arrived(1);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     await until(
       async () => (await replica.call('GET', '/v1/messages/alone')).body.deliveries[0].status === 'finished',
     );
@@ -43,7 +43,7 @@ describe('a message that comes alone', () => {
     expect([body.attempt, body.deliveries[0].attempt]).toEqual([1, 1]);
   });
 
-  it('is found out as a repeat as ever', async () => {
+  it('is recognised as a repeat', async () => {
     const again = await post('alone');
     expect([again.status, again.body]).toEqual([200, { id: 'alone', status: 'finished', duplicate: true }]);
     expect((await post('alone', { payload: 'other' })).status).toBe(409);
@@ -57,7 +57,7 @@ describe('a message that comes alone', () => {
     expect(receiver.received.slice(before).map(({ body }) => body.id)).toEqual(ids);
   });
 
-  it('is not charged for a change of listeners that its replica has not heard of', async () => {
+  it('is not charged for a change of listeners that its replica does not know', async () => {
     for (let n = 0; n < 5; n++) {
       await database.query('UPDATE listener SET revision = revision + 1');
       await post(`changed-${n}`);
@@ -67,7 +67,7 @@ describe('a message that comes alone', () => {
     }
   });
 
-  it('leaves its lanes free', async () => {
+  it('releases its lanes', async () => {
     await until(
       async () =>
         (await database.query(`SELECT FROM lane WHERE token IS NOT NULL OR leased_until > '-infinity'`))
@@ -75,13 +75,13 @@ describe('a message that comes alone', () => {
     );
   });
 
-  it('wakes others where its lane is held elsewhere', async () => {
+  it('wakes other replicas if its lane is held elsewhere', async () => {
     await database.query(
       `UPDATE lane SET token = gen_random_uuid(), leased_until = now() + interval '1 hour' WHERE queue = 'inbox'`,
     );
-    told.length = 0;
+    reported.length = 0;
     await post('elsewhere');
-    expect(told).toEqual(['inbox']);
+    expect(reported).toEqual(['inbox']);
     await database.query(`UPDATE lane SET token = NULL, leased_until = '-infinity' WHERE queue = 'inbox'`);
   });
 });

@@ -1,55 +1,45 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { describe, expect, it } from '@jest/globals';
+import { ADMIN_KEY } from '../support/app.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api', BODIES_LIMIT: '1MiB', BATCH_BODY_LIMIT: '4MiB' });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { replica } = sharedReplica({ ROLES: 'api', BODIES_LIMIT: '1MiB', BATCH_BODY_LIMIT: '4MiB' });
 
 const message = (size: number) => {
   const around = '{"type":"t","payload":""}';
   return around.replace('""', `"${'x'.repeat(size - around.length)}"`);
 };
 const post = (body: string | object, path = '/v1/messages') => replica.call('POST', path, { body });
-/** Not answered for a while: nobody handles messages here. */
+/** No response for a while: no replica handles messages here. */
 const WAITING = `GET /v1/candidates?after=unhandled&wait=30s HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ADMIN_KEY}\r\n\r\n`;
 const TOO_MUCH = /^HTTP\/1\.1 503 .*retry-after: 1\r\n.*urn:sluice:problems\/overloaded/s;
 
-describe('bodies that come at the same time', () => {
-  it('are refused where they would be more than BODIES_LIMIT: at the headers, or as they grow', async () => {
+describe('concurrent bodies', () => {
+  it('are refused when they exceed BODIES_LIMIT: at the headers, or as they grow', async () => {
     const body = message(900_000);
     const first = await begin(`content-length: ${body.length}`, body.slice(0, -1));
     const announced = await begin('content-length: 900000', '');
-    expect(await answerOf(announced)).toMatch(TOO_MUCH);
+    expect(await responseOf(announced)).toMatch(TOO_MUCH);
     const chunked = await begin('transfer-encoding: chunked', `${(900_000).toString(16)}\r\n${body}\r\n`);
-    expect(await answerOf(chunked)).toMatch(TOO_MUCH);
+    expect(await responseOf(chunked)).toMatch(TOO_MUCH);
     expect((await post(message(1_000))).status).toBe(202);
 
     first.write(body.slice(-1));
-    expect(await answerOf(first)).toMatch(/^HTTP\/1\.1 202 /);
+    expect(await responseOf(first)).toMatch(/^HTTP\/1\.1 202 /);
     expect((await post(body)).status).toBe(202);
     for (const socket of [first, announced, chunked]) socket.destroy();
   });
 
-  it('leave their room to others when their caller goes', async () => {
+  it('free their space when their caller disconnects', async () => {
     const body = message(900_000);
     const gone = await begin(`content-length: ${body.length}`, body.slice(0, -1));
     gone.destroy();
     await until(async () => (await post(body)).status === 202);
   });
 
-  it('leave their room to others when their caller goes before the answer to an earlier request', async () => {
+  it('free their space when their caller disconnects before the response to an earlier request', async () => {
     const body = message(900_000);
     expect((await post({ id: 'unhandled', type: 't', payload: 1 })).status).toBe(202);
     const gone = await begin(`content-length: ${body.length}`, body.slice(0, -1), WAITING);
@@ -57,7 +47,7 @@ describe('bodies that come at the same time', () => {
     await until(async () => (await post(body)).status === 202);
   });
 
-  it('may be larger when they come alone, and keep no room by what they only announce', async () => {
+  it('may be larger when there is only one, and reserve no space for what they only announce', async () => {
     const silent: Socket[] = [];
     for (const _ of [1, 2, 3]) silent.push(await begin('content-length: 1000000', ''));
     const messages = Array.from({ length: 3 }, () => JSON.parse(message(900_000)));
@@ -65,7 +55,7 @@ describe('bodies that come at the same time', () => {
     for (const socket of silent) socket.destroy();
   });
 
-  /** Resolves when the service has read what was written, or answered. */
+  /** Resolves when the service has read what was written, or responded. */
   async function begin(length: string, part: string, before = ''): Promise<Socket> {
     const { hostname, port } = new URL(replica.url);
     const socket = connect(Number(port), hostname);
@@ -81,7 +71,7 @@ describe('bodies that come at the same time', () => {
     return socket;
   }
 
-  async function answerOf(socket: Socket): Promise<string> {
+  async function responseOf(socket: Socket): Promise<string> {
     let text = '';
     socket.on('data', (chunk) => {
       text += chunk;

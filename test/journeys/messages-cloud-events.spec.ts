@@ -1,19 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { CloudEvent, type CloudEventV1, emitterFor, HTTP, httpTransport, Mode } from 'cloudevents';
-import { ADMIN_KEY, type Answer, PRODUCE_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { ADMIN_KEY, type ApiResponse, PRODUCE_KEY } from '../support/app.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api' });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica } = sharedReplica({ ROLES: 'api' });
 
 const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const MODES = [Mode.STRUCTURED, Mode.BINARY] as const;
@@ -35,7 +25,7 @@ function orderEvent(more: Partial<CloudEventV1<unknown>> = {}): CloudEvent<unkno
   return new CloudEvent({ ...ORDER, id: `e-${next}`, ...more });
 }
 
-/** By the library's own emitter, over its own HTTP. */
+/** With the library's own emitter, over its own HTTP. */
 async function emit(event: CloudEvent<unknown>, mode: Mode, key = ADMIN_KEY): Promise<unknown> {
   const send = emitterFor(httpTransport(`${replica.url}/v1/messages`), { binding: HTTP, mode });
   const { body } = (await send(event, { headers: { authorization: `Bearer ${key}` } })) as { body: string };
@@ -72,7 +62,7 @@ describe.each(MODES)('a CloudEvent sent in %s mode by the official library', (mo
     });
   });
 
-  it('has its partitionkey for a key before its subject, and its id without either', async () => {
+  it('has its partitionkey as key, else its subject, else its id', async () => {
     const both = orderEvent({ partitionkey: 'customer-3' });
     const neither = orderEvent({ subject: undefined as never });
     await emit(both, mode);
@@ -81,7 +71,7 @@ describe.each(MODES)('a CloudEvent sent in %s mode by the official library', (mo
     expect(await stored(neither.id)).toMatchObject({ key: neither.id });
   });
 
-  it('takes numbers and truth for text in its extensions', async () => {
+  it('may have numbers and booleans as extensions, which become text', async () => {
     const event = orderEvent({ comexampleretries: 3, comexampleurgent: true });
     await emit(event, mode);
     expect(await stored(event.id)).toMatchObject({
@@ -89,7 +79,7 @@ describe.each(MODES)('a CloudEvent sent in %s mode by the official library', (mo
     });
   });
 
-  it('is the same message by whichever api key and in whichever mode it comes again', async () => {
+  it('is the same message with any API key and in any mode', async () => {
     const event = orderEvent({ time: '2026-01-31T12:00:00Z', datacontenttype: 'application/json' });
     expect(await emit(event, mode, ADMIN_KEY)).toEqual({ id: event.id, status: 'pending' });
     const again = { id: event.id, status: 'pending', duplicate: true };
@@ -118,7 +108,7 @@ describe.each(MODES)('a CloudEvent sent in %s mode by the official library', (mo
     expect([one.status, one.body.source]).toEqual([200, '/returns']);
   });
 
-  it('keeps data that is text, XML or bytes, and says how the bytes are written', async () => {
+  it('keeps data that is text, XML or bytes, with the encoding of the bytes', async () => {
     const text = orderEvent({ datacontenttype: 'text/plain', data: 'Grüße, "quoted"\n' });
     const xml = orderEvent({ datacontenttype: 'application/xml', data: '<a b="c"/>' });
     const bytes = orderEvent({ datacontenttype: 'application/octet-stream', data: Buffer.from([0, 1, 255]) });
@@ -137,13 +127,13 @@ describe.each(MODES)('a CloudEvent sent in %s mode by the official library', (mo
 });
 
 describe('a CloudEvent', () => {
-  const post = (body: string | undefined, headers: Record<string, string>): Promise<Answer> =>
+  const post = (body: string | undefined, headers: Record<string, string>): Promise<ApiResponse> =>
     replica.call('POST', '/v1/messages', { body, headers });
   const STRUCTURED = { 'content-type': 'application/cloudevents+json; charset=UTF-8' };
   const BATCH = { 'content-type': 'application/cloudevents-batch+json' };
   const BINARY = { 'ce-specversion': '1.0', 'ce-source': '/orders', 'ce-type': 't' };
 
-  it('comes in batches, all or nothing', async () => {
+  it('is accepted in batches, all or nothing', async () => {
     const events = [orderEvent(), orderEvent(), orderEvent()];
     const write = (batch: CloudEvent<unknown>[]) =>
       `[${batch.map((event) => HTTP.structured(event).body).join()}]`;
@@ -176,7 +166,7 @@ describe('a CloudEvent', () => {
     for (const id of ['n-1', 'n-2', 'n-3']) expect(await stored(id)).toMatchObject({ payload: null });
   });
 
-  it('keeps its data to the letter', async () => {
+  it('keeps its data exactly as sent', async () => {
     const data = '{"b": 1.50, "a":"\\u0041\\/"}';
     await post(`{"specversion":"1.0","id":"l-1","source":"/orders","type":"t","data": ${data} }`, STRUCTURED);
     await post(` ${data}\n`, { ...BINARY, 'ce-id': 'l-2', 'content-type': 'application/json' });
@@ -187,20 +177,20 @@ describe('a CloudEvent', () => {
     expect(rows.map(({ payload }) => payload)).toEqual([data, data, '"\\u0041"']);
   });
 
-  it('may percent-encode and quote its headers, and expires when it says', async () => {
-    const answer = await post('1', {
+  it('may percent-encode and quote its headers, and expires at its expirytime', async () => {
+    const response = await post('1', {
       ...BINARY,
       'ce-id': '%E8%AA%9E%20%F0%9F%98%80',
       'ce-subject': '"Euro%20%E2%82%AC"',
       'ce-expirytime': '2026-02-01T00:00:00Z',
     });
-    expect(answer.body).toEqual({ id: '語 😀', status: 'pending' });
-    expect(answer.headers.get('location')).toBe(`/v1/messages/${encodeURIComponent('語 😀')}`);
-    const read = await replica.call('GET', answer.headers.get('location')!);
+    expect(response.body).toEqual({ id: '語 😀', status: 'pending' });
+    expect(response.headers.get('location')).toBe(`/v1/messages/${encodeURIComponent('語 😀')}`);
+    const read = await replica.call('GET', response.headers.get('location')!);
     expect(read.body).toMatchObject({ key: 'Euro €', expiresAt: '2026-02-01T00:00:00.000Z', payload: 1 });
   });
 
-  /** Bytes of a header as a client sends them that does not know of Latin-1. */
+  /** The bytes of a header from a client that sends UTF-8. */
   const raw = (text: string) => Buffer.from(text).toString('latin1');
 
   it.each([
@@ -211,14 +201,14 @@ describe('a CloudEvent', () => {
     ['50% & 5%2', '50%25 & 5%252'],
     ['100%zz €', '100%zz %E2%82%AC'],
     ['"', '"'],
-  ])('is kept as %j where its header is %j', async (subject, header) => {
+  ])('is stored as %j if its header is %j', async (subject, header) => {
     next += 1;
     const headers = { ...BINARY, 'ce-id': `h-${next}`, 'ce-subject': header };
     expect((await post('1', headers)).status).toBe(202);
     expect(await stored(`h-${next}`)).toMatchObject({ key: subject, headers: { subject } });
   });
 
-  it('B4 has the numbers of the api key and Producer-Id it comes with, whatever its source', async () => {
+  it('B4 uses the sequence of its API key and Producer-Id, for all sources', async () => {
     const send = async (sequence: number, source: string, key = ADMIN_KEY) => {
       next += 1;
       const producer = { 'producer-id': 'p', 'producer-sequence': String(sequence) };
@@ -242,7 +232,7 @@ describe('a CloudEvent', () => {
     ]);
   });
 
-  it('has the trace of its own before that of the request', async () => {
+  it('has its own trace rather than that of the request', async () => {
     const request = { traceparent: TRACE.replace('b7', 'd9') };
     await post('1', { ...BINARY, ...request, 'ce-id': 't-1' });
     await post('1', { ...BINARY, ...request, 'ce-id': 't-2', 'ce-traceparent': TRACE });

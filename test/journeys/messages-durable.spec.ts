@@ -9,7 +9,7 @@ import { loadSettings } from '../../src/config/settings.ts';
 import { startEmbeddedPostgres } from '../../src/database/embedded/embedded-postgres.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import { SCHEMA } from '../../src/schema.ts';
-import { ADMIN_KEY, type Answer, startApp, type TestApp } from '../support/app.ts';
+import { ADMIN_KEY, type ApiResponse, startApp, type TestApp } from '../support/app.ts';
 import { type BuiltService, build, run } from '../support/built-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { metricsOf } from '../support/metrics.ts';
@@ -35,17 +35,17 @@ const stored = (prefix: string) =>
   database.query<{ id: string }>(`SELECT id FROM inbox WHERE id LIKE '${prefix}-%' ORDER BY position`);
 
 describe('a 202', () => {
-  it('comes after the commit was answered, and nothing is said to make it less durable', async () => {
+  it('is sent after the COMMIT succeeded, and no statement makes it less durable', async () => {
     const proxy = await startTcpProxy(database.url);
     const replica = await startApp({ ...database, url: proxy.url }, { ROLES: 'api' });
     await post(replica, 'warm-up');
     proxy.holdResponses();
-    let answered = false;
+    let responded = false;
     const posted = post(replica, 'held-1').finally(() => {
-      answered = true;
+      responded = true;
     });
     await until(async () => (await stored('held')).length === 1);
-    expect(answered).toBe(false);
+    expect(responded).toBe(false);
     proxy.releaseResponses();
     expect((await posted).status).toBe(202);
     expect(proxy.statements.join('\n')).not.toMatch(/synchronous_commit|UNLOGGED|fsync/i);
@@ -53,7 +53,7 @@ describe('a 202', () => {
     await proxy.close();
   });
 
-  it('is not said when the commit is cut, though it may have happened: a repeat is told that it had', async () => {
+  it('is not sent when the connection breaks at the COMMIT; a repeat learns whether it was stored', async () => {
     const proxy = await startTcpProxy(database.url);
     const cut = await startApp({ ...database, url: proxy.url }, { ROLES: 'api' });
     const other = await startApp(database, { ROLES: 'api' });
@@ -62,15 +62,15 @@ describe('a 202', () => {
     const posted = post(cut, 'cut-1');
     await until(async () => (await stored('cut')).length === 1);
     await proxy.close();
-    const answer = await posted;
-    expect([answer.status, answer.body.type]).toEqual([503, 'urn:sluice:problems/database-away']);
-    expect(answer.headers.get('retry-after')).toBe('1');
+    const response = await posted;
+    expect([response.status, response.body.type]).toEqual([503, 'urn:sluice:problems/database-away']);
+    expect(response.headers.get('retry-after')).toBe('1');
     expect(await post(other, 'cut-1')).toMatchObject({ status: 200, body: { duplicate: true } });
     await cut.close();
     await other.close();
   });
 
-  it('outlives a kill -9 that follows it at once', async () => {
+  it('survives a kill -9 directly after it', async () => {
     const keys = `admin=admin:${ADMIN_KEY}`;
     const settings = { DATABASE_URL: database.url, API_KEYS: keys, HOST: '127.0.0.1', ROLES: 'api' };
     const running = run(settings);
@@ -79,12 +79,12 @@ describe('a 202', () => {
     const acknowledged: string[] = [];
     const send = async (n: number) => {
       const id = `killed-${n}`;
-      const answer = await fetch(`${url}/v1/messages`, {
+      const response = await fetch(`${url}/v1/messages`, {
         method: 'POST',
         headers: { authorization: `Bearer ${ADMIN_KEY}`, 'content-type': 'application/json' },
         body: JSON.stringify(message(id)),
       });
-      if (answer.status !== 202) return;
+      if (response.status !== 202) return;
       acknowledged.push(id);
       running.child.kill('SIGKILL');
     };
@@ -96,8 +96,8 @@ describe('a 202', () => {
   });
 });
 
-describe('too much', () => {
-  it('is refused with 503 and Retry-After: what waits and what is connected stays bounded, and all settle', async () => {
+describe('an overload', () => {
+  it('is refused with 503 and Retry-After: queue and connections stay limited, and every request gets a response', async () => {
     const replica = await startApp(database, {
       ROLES: 'api',
       INGEST_WAITING_MESSAGES: '50',
@@ -105,11 +105,13 @@ describe('too much', () => {
     });
     const blocker = await openSession(database);
     await blocker.query('BEGIN; LOCK TABLE inbox IN ACCESS EXCLUSIVE MODE');
-    const answers: Answer[] = [];
-    const posts = Array.from({ length: 500 }, async (_, n) => answers.push(await post(replica, `much-${n}`)));
+    const responses: ApiResponse[] = [];
+    const posts = Array.from({ length: 500 }, async (_, n) =>
+      responses.push(await post(replica, `much-${n}`)),
+    );
     await untilBlocked(database);
-    await until(() => answers.length === 450);
-    for (const { status, body, headers } of answers) {
+    await until(() => responses.length === 450);
+    for (const { status, body, headers } of responses) {
       expect([status, body.type]).toEqual([503, 'urn:sluice:problems/overloaded']);
       expect(headers.get('retry-after')).toBe('1');
     }
@@ -123,7 +125,7 @@ describe('too much', () => {
 
     await blocker.query('COMMIT');
     await Promise.all(posts);
-    const taken = answers.filter(({ status }) => status === 202);
+    const taken = responses.filter(({ status }) => status === 202);
     expect(taken).toHaveLength(50);
     expect((await stored('much')).length).toBe(50);
     for (const n of [0, 499]) expect([200, 202]).toContain((await post(replica, `much-${n}`)).status);
@@ -131,20 +133,20 @@ describe('too much', () => {
     await replica.close();
   });
 
-  it('is a batch larger than the whole room only while something waits', async () => {
+  it('refuses a batch larger than the whole queue only while something waits', async () => {
     const replica = await startApp(database, { ROLES: 'api', INGEST_WAITING_MESSAGES: '50' });
     const messages = Array.from({ length: 60 }, (_, n) => message(`large-${n}`));
-    const answer = await replica.call('POST', '/v1/messages/batch', { body: { messages } });
-    expect(answer.status).toBe(202);
+    const response = await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+    expect(response.status).toBe(202);
     await replica.close();
   });
 
-  it('is never a 500: a lock that outlasts the statement timeout is told as too busy', async () => {
+  it('is never a 500: a lock longer than the statement timeout is a 503', async () => {
     const replica = await startApp(database, { ROLES: 'api', DATABASE_STATEMENT_TIMEOUT: '1s' });
     const blocker = await openSession(database);
     await blocker.query('BEGIN; LOCK TABLE inbox IN ACCESS EXCLUSIVE MODE');
-    const answers = await Promise.all(['busy-1', 'busy-2', 'busy-3'].map((id) => post(replica, id)));
-    for (const { status, body, headers } of answers) {
+    const responses = await Promise.all(['busy-1', 'busy-2', 'busy-3'].map((id) => post(replica, id)));
+    for (const { status, body, headers } of responses) {
       expect([status, body.type]).toEqual([503, 'urn:sluice:problems/overloaded']);
       expect(headers.get('retry-after')).toBe('1');
     }
@@ -156,13 +158,13 @@ describe('too much', () => {
 });
 
 describe('a PostgreSQL that restarts under load', () => {
-  it('loses no 202 and stores nothing twice; meanwhile 503, then all goes on by itself', async () => {
+  it('loses no 202 and stores nothing twice; meanwhile 503, then everything continues by itself', async () => {
     const dataDirectory = mkdtempSync(join(tmpdir(), 'sluice-restart-'));
     const startServer = () => startEmbeddedPostgres({ dataDirectory, settings: { full_page_writes: 'off' } });
     let server = await startServer();
     const { url } = server;
     await migrate(url, loadSettings({}), SCHEMA);
-    const replica = await startApp({ ...database, url }, { ROLES: 'api', DATABASE_CONNECT_TIMEOUT: '1s' });
+    const replica = await startApp({ ...database, url }, { ROLES: 'api', DATABASE_CONNECT_TIMEOUT: '5s' });
 
     const seen = new Map<string, number>();
     const acknowledged: string[] = [];

@@ -1,23 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Agent, request } from 'undici';
-import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { ADMIN_KEY } from '../support/app.ts';
 import { corrupted, jsonText } from '../support/json-texts.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
 const agent = new Agent({ connections: 32, pipelining: 1 });
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api' });
-});
-afterAll(async () => {
-  await agent.close();
-  await replica.close();
-  await database.drop();
-});
+afterAll(() => agent.close());
+const { database, replica } = sharedReplica({ ROLES: 'api' });
 
 interface Post {
   readonly path: string;
@@ -31,7 +21,7 @@ interface Taken {
   readonly text: string;
 }
 
-/** What the OpenAPI document declares for the two routes, less what needs another key or a sick database. */
+/** The statuses that the OpenAPI document declares for the two routes, without those that need another key or a broken database. */
 const DECLARED = [200, 202, 400, 409, 413, 415, 422];
 const PER_RUN = 70;
 
@@ -53,7 +43,7 @@ const time = fc.oneof(
 );
 const written = (value: fc.Arbitrary<string>) => value.map((it) => JSON.stringify(it));
 
-/** Fields that are mostly right, and once in a while not. */
+/** Fields that are mostly valid. */
 const fields = fc.record(
   {
     id: written(text),
@@ -124,7 +114,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const EVENT_TYPE = { 'content-type': 'application/cloudevents+json' };
 const EVENTS_TYPE = { 'content-type': 'application/cloudevents-batch+json' };
 
-/** A binary event as the standard has it written, its attributes percent-encoded. */
+/** A binary event as in the standard, with percent-encoded attributes. */
 const binary = fc
   .tuple(jsonText, text, text, fc.constantFrom('', ' ', '\n'))
   .map(([data, id, source, space]) => {
@@ -162,17 +152,17 @@ const post: fc.Arbitrary<Post> = fc.oneof(
   },
 );
 
-describe('whatever is posted', () => {
-  it('is answered with a declared code, never a 5xx, and kept to the letter if it is taken', async () => {
+describe('a random post', () => {
+  it('gets a declared status, never a 5xx, and is stored exactly if it is accepted', async () => {
     let sent = 0;
     const kept = { one: 0, batch: 0, event: 0, events: 0, binary: 0 };
     const posts = fc.array(post, { minLength: PER_RUN, maxLength: PER_RUN });
     await fc.assert(
       fc.asyncProperty(posts, async (all) => {
-        const answers = await Promise.all(all.map(send));
+        const responses = await Promise.all(all.map(send));
         sent += all.length;
-        for (const [index, answer] of answers.entries()) expectDeclared(answer, all[index]!);
-        for (const form of await expectKept(all, answers)) kept[form] += 1;
+        for (const [index, response] of responses.entries()) expectDeclared(response, all[index]!);
+        for (const form of await expectKept(all, responses)) kept[form] += 1;
       }),
       { seed: 20_260_104, numRuns: 150, interruptAfterTimeLimit: 110_000, markInterruptAsFailure: true },
     );
@@ -184,16 +174,16 @@ describe('whatever is posted', () => {
 });
 
 async function send({ path, headers, body }: Post): Promise<Taken> {
-  const answer = await request(replica.url + path, {
+  const response = await request(replica.url + path, {
     method: 'POST',
     dispatcher: agent,
     headers: { authorization: `Bearer ${ADMIN_KEY}`, ...headers },
     body,
   });
   return {
-    status: answer.statusCode,
-    type: String(answer.headers['content-type']),
-    text: await answer.body.text(),
+    status: response.statusCode,
+    type: String(response.headers['content-type']),
+    text: await response.body.text(),
   };
 }
 
@@ -207,7 +197,7 @@ function expectDeclared({ status, type, text: body }: Taken, { path, headers, bo
 
 type Form = 'one' | 'batch' | 'event' | 'events' | 'binary';
 
-/** One that was stored, and what was sent as its payload. */
+/** A stored message, and its payload as sent. */
 interface Kept {
   readonly form: Form;
   readonly id: string;
@@ -227,29 +217,29 @@ function formOf({ path, headers }: Post): Form | undefined {
   return headers['ce-type'] === 't' && headers['ce-time'] === undefined ? 'binary' : undefined;
 }
 
-function keptOf(post: Post, { status, text: answer }: Taken): Kept[] {
+function keptOf(post: Post, { status, text: response }: Taken): Kept[] {
   const form = formOf(post);
   if (status !== 202 || !form) return [];
   const sent = post.body.toString();
   const body = JSON.parse(sent);
-  const answered = JSON.parse(answer);
-  const [items, answers] = {
-    one: () => [[body], [answered]],
-    batch: () => [body.messages, answered.messages],
-    event: () => [[body], [answered]],
-    events: () => [body, answered.messages],
-    binary: () => [[{ source: decodeURIComponent(post.headers['ce-source']!), data: body }], [answered]],
+  const returned = JSON.parse(response);
+  const [items, responses] = {
+    one: () => [[body], [returned]],
+    batch: () => [body.messages, returned.messages],
+    event: () => [[body], [returned]],
+    events: () => [body, returned.messages],
+    binary: () => [[{ source: decodeURIComponent(post.headers['ce-source']!), data: body }], [returned]],
   }[form]() as [Record<string, unknown>[], { id: string; duplicate?: true }[]];
   return items.flatMap((item, index) => {
-    const { id, duplicate } = answers[index]!;
+    const { id, duplicate } = responses[index]!;
     const payload = form === 'one' || form === 'batch' ? item.payload : (item.data ?? item.data_base64);
     return duplicate ? [] : [{ form, id, source: (item.source ?? OWN) as string, sent, payload }];
   });
 }
 
-/** The stored text is the text that was sent, in whichever form. How many there were of each. */
-async function expectKept(posts: readonly Post[], answers: readonly Taken[]): Promise<Form[]> {
-  const taken = posts.flatMap((one, index) => keptOf(one, answers[index]!));
+/** Checks that the stored text is the text that was sent, in any form. Returns how many there were of each. */
+async function expectKept(posts: readonly Post[], responses: readonly Taken[]): Promise<Form[]> {
+  const taken = posts.flatMap((one, index) => keptOf(one, responses[index]!));
   const rows = await database.query<{ id: string; source: string; payload: string }>(
     'SELECT id, source, payload::text AS payload FROM inbox WHERE id = ANY ($1)',
     [taken.map(({ id }) => id)],
@@ -267,7 +257,7 @@ async function expectKept(posts: readonly Post[], answers: readonly Taken[]): Pr
 
 async function expectRead(id: string, payload: string): Promise<void> {
   const path = `/v1/messages/${encodeURIComponent(id)}?source=urn:sluice:api-keys/admin`;
-  // A client takes `.` and `..` for the folder, even when they are percent-encoded.
+  // A client resolves `.` and `..` as path segments, even when they are percent-encoded.
   if (/^\.{1,2}$/.test(id)) return;
   const read = await replica.call('GET', path);
   expect([read.status, read.text.endsWith(`"payload":${payload}}`)]).toEqual([200, true]);

@@ -1,30 +1,20 @@
 import { request } from 'node:http';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ADMIN_KEY, PRODUCE_KEY, READ_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { ADMIN_KEY, PRODUCE_KEY, READ_KEY } from '../support/app.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api' });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica } = sharedReplica({ ROLES: 'api' });
 
 const get = (path: string) => replica.call('GET', `/v1/messages${path}`, { key: READ_KEY });
 const postAll = async (messages: readonly object[]) => {
-  const answer = await replica.call('POST', '/v1/messages/batch', { body: { messages } });
-  expect(answer.status).toBe(202);
+  const response = await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+  expect(response.status).toBe(202);
 };
 const idsOf = (items: readonly { id: string }[]) => items.map(({ id }) => id);
 
 describe('GET /v1/messages/{id}', () => {
-  it('shows a message with its whole story, the payload to the letter', async () => {
+  it('returns a message with all its data, the payload exactly as sent', async () => {
     const body = `{"id":"whole","type":"t","key":"k","headers":{"a":"b"},"occurredAt":"2026-01-31T13:00:00+01:00","payload": {"b":1.50,"a":"\\u0041"} }`;
     const headers = { 'producer-id': 'p', 'producer-sequence': '7' };
     await replica.call('POST', '/v1/messages', { body, headers });
@@ -45,8 +35,11 @@ describe('GET /v1/messages/{id}', () => {
       dueAt: null,
       expiresAt: null,
       settledAt: null,
+      payloadBytes: 23,
       producer: { id: 'p', sequence: 7 },
       deliveries: [],
+      deliveriesTotal: 0,
+      groups: [],
       payload: { b: 1.5, a: 'A' },
     });
   });
@@ -84,24 +77,24 @@ describe('GET /v1/messages/{id}', () => {
     '😀'.repeat(100),
   ];
 
-  it.each([...ODD, ...ODDER])('finds the id %j again by the Location it was told', async (id) => {
+  it.each([...ODD, ...ODDER])('finds the id %j by its Location', async (id) => {
     await expectFound(id);
   });
 
-  it('finds any id again by its Location', async () => {
+  it('finds any id by its Location', async () => {
     const id = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 30 });
     const decent = id.filter((text) => text.length <= 200 && !/[\u0000-\u001f\u007f]|^\.{1,2}$/.test(text));
     await fc.assert(fc.asyncProperty(decent, expectFound), { seed: 20_260_106, numRuns: 60 });
   });
 
-  it.each(['.', '..'])('finds even %j, for a client that leaves the path as it is', async (id) => {
+  it.each(['.', '..'])('finds even %j, for a client that does not normalise the path', async (id) => {
     await postAll([{ id, type: 't', payload: 1 }]);
     const { hostname, port } = new URL(replica.url);
     const status = await new Promise((resolve, reject) => {
       const headers = { authorization: `Bearer ${READ_KEY}` };
-      request({ hostname, port, path: `/v1/messages/${id}`, headers }, (answer) => {
-        answer.resume();
-        resolve(answer.statusCode);
+      request({ hostname, port, path: `/v1/messages/${id}`, headers }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
       })
         .on('error', reject)
         .end();
@@ -109,7 +102,7 @@ describe('GET /v1/messages/{id}', () => {
     expect(status).toBe(200);
   });
 
-  it('asks for the source where several used the id, unless one of them is the caller', async () => {
+  it('requires the source if several used the id, unless one of them is the caller', async () => {
     const body = { id: 'ambiguous', type: 't', payload: 1 };
     for (const key of [ADMIN_KEY, PRODUCE_KEY]) await replica.call('POST', '/v1/messages', { body, key });
     const [admin, produce] = ['urn:sluice:api-keys/admin', 'urn:sluice:api-keys/produce'];
@@ -121,13 +114,10 @@ describe('GET /v1/messages/{id}', () => {
     expect((await get('/ambiguous?source=nobody')).status).toBe(404);
   });
 
-  it.each(['/unknown', '/%00', `/${'x'.repeat(201)}`, '/whole?source='])(
-    'knows nothing of %s',
-    async (path) => {
-      const answer = await get(path);
-      expect([answer.status, answer.body.type]).toEqual([404, 'urn:sluice:problems/not-found']);
-    },
-  );
+  it.each(['/unknown', '/%00', `/${'x'.repeat(201)}`, '/whole?source='])('does not find %s', async (path) => {
+    const response = await get(path);
+    expect([response.status, response.body.type]).toEqual([404, 'urn:sluice:problems/not-found']);
+  });
 
   async function expectFound(id: string): Promise<void> {
     const posted = await replica.call('POST', '/v1/messages', { body: { id, type: 'odd', payload: id } });
@@ -174,7 +164,7 @@ describe('GET /v1/messages', () => {
     expect(await listed(`since=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual([]);
   });
 
-  it('pages without a repeat or a gap while new messages come in', async () => {
+  it('pages without a repeat or a gap while new messages arrive', async () => {
     const seen: string[] = [];
     let cursor = '';
     for (let page = 0; ; page++) {
@@ -190,7 +180,7 @@ describe('GET /v1/messages', () => {
     expect(idsOf(newest.body.items)).toEqual(['new-1']);
   });
 
-  it('has no next page when the last one is just full', async () => {
+  it('has no next page when the last one is exactly full', async () => {
     const all = await get('?key=list-1&limit=10');
     expect([all.body.items.length, all.body.next]).toEqual([10, null]);
     const most = await get('?key=list-1&limit=9');
@@ -216,18 +206,18 @@ describe('GET /v1/messages', () => {
     ...['status=done', 'status=', 'status=Pending', 'since=yesterday', 'since=2026-01-31', 'since='],
     ...['since=0001-01-01T00:00:00%2B01:00', 'type=a&type=b', 'key=a%00', 'typ=a', '__proto__=1', 'offset=5'],
   ])('refuses ?%s', async (query) => {
-    const answer = await get(`?${query}`);
-    expect([answer.status, answer.body.type]).toEqual([422, 'urn:sluice:problems/invalid']);
+    const response = await get(`?${query}`);
+    expect([response.status, response.body.type]).toEqual([422, 'urn:sluice:problems/invalid']);
   });
 
-  it('takes a cursor from anywhere in the list, and from beyond it', async () => {
+  it('accepts a cursor from anywhere in the list, and from beyond it', async () => {
     const at = (position: number) => Buffer.from(String(position)).toString('base64url');
     expect((await get(`?cursor=${at(0)}`)).body).toEqual({ items: [], next: null });
     expect((await get(`?cursor=${at(-1)}`)).body.items).toEqual([]);
     expect((await get(`?limit=1&cursor=${at(Number.MAX_SAFE_INTEGER)}`)).body.items).toHaveLength(1);
   });
 
-  it('says what it meant to a misspelt filter', async () => {
+  it('suggests the right name for a misspelt filter', async () => {
     expect((await get('?statu=pending&key=a&key=b')).body.detail).toBe(
       '"statu" is not a parameter of this route; did you mean "status"? "key" must be given once.',
     );

@@ -1,22 +1,16 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { ProblemName } from '../../src/http/problems.ts';
 import { PROBLEMS } from '../../src/http/problems.ts';
-import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { ADMIN_KEY } from '../support/app.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api', REQUEST_TIMEOUT: '1s', BATCH_BODY_LIMIT: '3MiB' });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
+const { database, replica } = sharedReplica({
+  ROLES: 'api',
+  REQUEST_TIMEOUT: '1s',
+  BATCH_BODY_LIMIT: '3MiB',
 });
 
 const ONE = '/v1/messages';
@@ -25,7 +19,7 @@ const EVENT = { 'content-type': 'application/cloudevents+json' };
 const EVENTS = { 'content-type': 'application/cloudevents-batch+json' };
 const BINARY = { 'ce-specversion': '1.0', 'ce-id': '1', 'ce-source': '/s', 'ce-type': 't' };
 
-/** Fits a message, not one with its number in a batch behind it. */
+/** Fits a message, but not with the index of a batch appended. */
 const LONG_KEY = { 'idempotency-key': 'k'.repeat(197) };
 
 const message = (fields: string) => `{"type":"t","payload":1,${fields}}`;
@@ -34,7 +28,7 @@ const event = (fields: string) => `{"specversion":"1.0","id":"1","source":"/s","
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
 const headers = (count: number) => `{${Array.from({ length: count }, (_, n) => `"h${n}":"v"`).join()}}`;
 
-/** Names and values of so many bytes in all. */
+/** Names and values of N bytes in total. */
 const headersOf = (bytes: number) => {
   const parts: Record<string, string> = {};
   for (let left = bytes, n = 10; left > 0; n++) {
@@ -45,7 +39,7 @@ const headersOf = (bytes: number) => {
   return parts;
 };
 
-/** What is sent, what it is answered with, and every place in the body the answer points at. */
+/** What is sent, the problem in the response, and every place in the body that it points at. */
 type Case = [
   what: string,
   problem: ProblemName,
@@ -57,7 +51,7 @@ type Case = [
 
 const MALFORMED: Case[] = [
   ['an empty body', 'malformed-json', undefined, ''],
-  ['half an object', 'malformed-json', undefined, '{"type":"t","payload":'],
+  ['an incomplete object', 'malformed-json', undefined, '{"type":"t","payload":'],
   ['two documents', 'malformed-json', undefined, '{"type":"t","payload":1}{}'],
   ['single quotes', 'malformed-json', undefined, "{'type':'t','payload':1}"],
   ['a trailing comma', 'malformed-json', undefined, '{"type":"t","payload":1,}'],
@@ -75,27 +69,27 @@ const MALFORMED: Case[] = [
   ['an overlong encoding', 'malformed-json', undefined, bytes(payload('"_"'), [0xc0, 0xaf])],
   ['UTF-16', 'malformed-json', undefined, Buffer.from(payload('1'), 'utf16le')],
   ['an empty batch body', 'malformed-json', undefined, '', {}, BATCH],
-  ['half a batch', 'malformed-json', undefined, '{"messages":[', {}, BATCH],
+  ['an incomplete batch', 'malformed-json', undefined, '{"messages":[', {}, BATCH],
   ['an event that is not JSON', 'malformed-json', undefined, 'hello', EVENT],
-  ['binary data that only says it is JSON', 'malformed-json', undefined, '{', { ...BINARY }],
+  ['binary data that is not JSON', 'malformed-json', undefined, '{', { ...BINARY }],
 ];
 
 const INEXACT: Case[] = [
   ['NUL in a value', 'invalid', ['/payload/a'], payload('{"a":"x\\u0000"}')],
   ['NUL in a key', 'invalid', ['/payload'], payload('{"\\u0000":1}')],
   ['half a surrogate pair', 'invalid', ['/payload/0'], payload('["\\ud83d"]')],
-  ['the other half', 'invalid', ['/payload/1/a'], payload('[0,{"a":"\\ude00"}]')],
+  ['the other half of a pair', 'invalid', ['/payload/1/a'], payload('[0,{"a":"\\ude00"}]')],
   ['half a pair in a key', 'invalid', ['/payload'], payload('{"\\ud83d":1}')],
-  ['a pair the wrong way round', 'invalid', ['/payload'], payload('"\\ude00\\ud83d"')],
+  ['a reversed pair', 'invalid', ['/payload'], payload('"\\ude00\\ud83d"')],
   ['an integer beyond a double', 'invalid', ['/payload'], payload('9007199254740993')],
   ['a fraction beyond a double', 'invalid', ['/payload/x'], payload('{"x":0.1234567890123456789}')],
-  ['a number beyond all doubles', 'invalid', ['/payload'], payload('1e400')],
-  ['a number too near to zero', 'invalid', ['/payload'], payload('1e-400')],
+  ['a number larger than any double', 'invalid', ['/payload'], payload('1e400')],
+  ['a number too close to zero', 'invalid', ['/payload'], payload('1e-400')],
   ['an exponent of a hundred digits', 'invalid', ['/payload'], payload(`1e${'9'.repeat(100)}`)],
-  ['a million zeros out of none', 'invalid', ['/payload'], payload('0e-1000000')],
-  ['equal keys in the payload', 'invalid', ['/payload/a'], payload('{"a":1,"a":2}')],
-  ['equal keys, one escaped', 'invalid', ['/payload/a'], payload('{"a":1,"\\u0061":1}')],
-  ['equal fields', 'invalid', ['/type'], '{"type":"t","payload":1,"type":"t"}'],
+  ['an exponent that makes a million zeros', 'invalid', ['/payload'], payload('0e-1000000')],
+  ['duplicate keys in the payload', 'invalid', ['/payload/a'], payload('{"a":1,"a":2}')],
+  ['duplicate keys, one escaped', 'invalid', ['/payload/a'], payload('{"a":1,"\\u0061":1}')],
+  ['duplicate fields', 'invalid', ['/type'], '{"type":"t","payload":1,"type":"t"}'],
   ['__proto__', 'invalid', ['/payload/__proto__'], payload('{"__proto__":{"admin":true}}')],
   ['__proto__ as a field', 'invalid', ['/__proto__'], message('"__proto__":{}')],
   ['an escaped __proto__', 'invalid', ['/payload/__proto__'], payload('{"\\u005f_proto__":1}')],
@@ -113,25 +107,25 @@ const FIELDS: Case[] = [
   ['a number for a message', 'invalid', [''], '1'],
   ['an array for a message', 'invalid', [''], '[]'],
   ['null', 'invalid', [''], 'null'],
-  ['nothing in it', 'invalid', ['/type', '/payload'], '{}'],
+  ['an empty object', 'invalid', ['/type', '/payload'], '{}'],
   ['no type', 'invalid', ['/type'], '{"payload":1}'],
   ['no payload', 'invalid', ['/payload'], '{"type":"t"}'],
   ['unknown fields, each named', 'invalid', ['/kind', '/a~1b'], message('"kind":1,"a/b":2')],
-  ['a type that is no string', 'invalid', ['/type'], '{"type":1,"payload":1}'],
+  ['a type that is not a string', 'invalid', ['/type'], '{"type":1,"payload":1}'],
   ['a type that is null', 'invalid', ['/type'], '{"type":null,"payload":1}'],
   ['an empty type', 'invalid', ['/type'], '{"type":"","payload":1}'],
   ['a type of 201 characters', 'invalid', ['/type'], `{"type":"${'t'.repeat(201)}","payload":1}`],
   ['a control character in the type', 'invalid', ['/type'], '{"type":"a\\nb","payload":1}'],
-  ['an id that is no string', 'invalid', ['/id'], message('"id":7')],
+  ['an id that is not a string', 'invalid', ['/id'], message('"id":7')],
   ['an empty id', 'invalid', ['/id'], message('"id":""')],
   ['an id of 201 characters', 'invalid', ['/id'], message(`"id":"${'i'.repeat(201)}"`)],
   ['a control character in the id', 'invalid', ['/id'], message('"id":"a\\u0007"')],
-  ['a key that is no string', 'invalid', ['/key'], message('"key":{}')],
+  ['a key that is not a string', 'invalid', ['/key'], message('"key":{}')],
   ['an empty key', 'invalid', ['/key'], message('"key":""')],
   ['a key of 257 bytes', 'invalid', ['/key'], message(`"key":"${'k'.repeat(257)}"`)],
   ['a key of 258 bytes in 86 characters', 'invalid', ['/key'], message(`"key":"${'語'.repeat(86)}"`)],
-  ['headers that are no object', 'invalid', ['/headers'], message('"headers":["a"]')],
-  ['a header that is no string', 'invalid', ['/headers/a'], message('"headers":{"a":1}')],
+  ['headers that are not an object', 'invalid', ['/headers'], message('"headers":["a"]')],
+  ['a header that is not a string', 'invalid', ['/headers/a'], message('"headers":{"a":1}')],
   ['a header without a name', 'invalid', ['/headers/'], message('"headers":{"":"v"}')],
   ['a header with a space in its name', 'invalid', ['/headers/a b'], message('"headers":{"a b":"v"}')],
   [
@@ -164,7 +158,7 @@ const FIELDS: Case[] = [
     ['/expiresAt'],
     message('"dueAt":"2026-01-31T12:00:00Z","expiresAt":"2026-01-31T12:00:00Z"'),
   ],
-  ['many faults, all told', 'invalid', ['/id', '/key', '/type'], '{"id":1,"key":2,"type":3,"payload":1}'],
+  ['many errors, all reported', 'invalid', ['/id', '/key', '/type'], '{"id":1,"key":2,"type":3,"payload":1}'],
   ['an empty Idempotency-Key', 'invalid', [''], payload('1'), { 'idempotency-key': '' }],
   ['an Idempotency-Key of 201', 'invalid', [''], payload('1'), { 'idempotency-key': 'k'.repeat(201) }],
   ['a Producer-Id alone', 'invalid', [''], payload('1'), { 'producer-id': 'p' }],
@@ -179,11 +173,11 @@ const FIELDS: Case[] = [
 const BATCHES: Case[] = [
   ['a batch that is an array', 'invalid', [''], '[]', {}, BATCH],
   ['a batch without messages', 'invalid', ['/messages'], '{}', {}, BATCH],
-  ['messages that are no array', 'invalid', ['/messages'], '{"messages":{}}', {}, BATCH],
-  ['a key without room for numbers', 'invalid', [''], batchOf([payload('1')]), LONG_KEY, BATCH],
-  ['the same of events', 'invalid', [''], `[${event('"data":1')}]`, { ...EVENTS, ...LONG_KEY }],
+  ['messages that are not an array', 'invalid', ['/messages'], '{"messages":{}}', {}, BATCH],
+  ['a key without room for the index', 'invalid', [''], batchOf([payload('1')]), LONG_KEY, BATCH],
+  ['the same for events', 'invalid', [''], `[${event('"data":1')}]`, { ...EVENTS, ...LONG_KEY }],
   [
-    'a message that is too large alone, and one that is by its bytes',
+    'a message that is too large, and one that is too large in bytes',
     'invalid',
     ['/messages/1', '/messages/2'],
     batchOf([payload('1'), messageOf(1_048_577), payload(`"${'é'.repeat(524_277)}"`)]),
@@ -191,18 +185,18 @@ const BATCHES: Case[] = [
     BATCH,
   ],
   [
-    'a message that is too large beside one that is not exact',
+    'a message that is too large next to one that is not exact',
     'invalid',
     ['/messages/0', '/messages/1/payload'],
     batchOf([messageOf(1_048_577), payload('1e999')]),
     {},
     BATCH,
   ],
-  ['no message in it', 'invalid', ['/messages'], '{"messages":[]}', {}, BATCH],
+  ['an empty list of messages', 'invalid', ['/messages'], '{"messages":[]}', {}, BATCH],
   ['1001 messages', 'invalid', ['/messages'], batchOf(Array(1001).fill(payload('1'))), {}, BATCH],
-  ['100,000 items that are none', 'invalid', ['/messages'], batchOf(Array(100_000).fill('0')), {}, BATCH],
+  ['100,000 invalid items', 'invalid', ['/messages'], batchOf(Array(100_000).fill('0')), {}, BATCH],
   [
-    '1001 messages, one of which cannot be kept exactly',
+    '1001 messages, one of which cannot be stored exactly',
     'invalid',
     ['/messages'],
     batchOf([payload('1e999'), ...Array(1000).fill(payload('1'))]),
@@ -220,7 +214,7 @@ const BATCHES: Case[] = [
     BATCH,
   ],
   [
-    'more than a million values in all',
+    'more than a million values in total',
     'invalid',
     [''],
     batchOf(Array(4).fill(payload(`[${'0,'.repeat(260_000)}0]`))),
@@ -258,7 +252,7 @@ const BATCHES: Case[] = [
     `[${event(JSON.stringify(headersOf(16_385)).slice(1, -1))}]`,
     EVENTS,
   ],
-  ['fields beside messages', 'invalid', ['/a~1b'], `{"messages":[${payload('1')}],"a/b":1}`, {}, BATCH],
+  ['fields next to messages', 'invalid', ['/a~1b'], `{"messages":[${payload('1')}],"a/b":1}`, {}, BATCH],
   [
     'every bad item',
     'invalid',
@@ -268,7 +262,7 @@ const BATCHES: Case[] = [
     BATCH,
   ],
   [
-    'every bad item, when several cannot be kept exactly either',
+    'every bad item, when several cannot be stored exactly either',
     'invalid',
     [
       '/messages/0/payload',
@@ -286,13 +280,13 @@ const BATCHES: Case[] = [
     {},
     BATCH,
   ],
-  ['equal lists', 'invalid', ['/messages'], `{"messages":[${payload('1')}],"messages":[]}`, {}, BATCH],
+  ['duplicate lists', 'invalid', ['/messages'], `{"messages":[${payload('1')}],"messages":[]}`, {}, BATCH],
   ['a batch posted as an event', 'unsupported-media-type', undefined, '[]', EVENTS, BATCH],
 ];
 
 const CLOUD_EVENTS: Case[] = [
   ['an event that is an array', 'invalid', [''], '[]', EVENT],
-  ['an event with nothing in it', 'invalid', ['/specversion', '/id', '/source', '/type'], '{}', EVENT],
+  ['an empty event', 'invalid', ['/specversion', '/id', '/source', '/type'], '{}', EVENT],
   ['version 0.3', 'invalid', ['/specversion'], event('"x":1').replace('1.0', '0.3'), EVENT],
   ['a version that is a number', 'invalid', ['/specversion'], event('"x":1').replace('"1.0"', '1.0'), EVENT],
   ['an event id that is a number', 'invalid', ['/id'], event('"x":1').replace('"1"', '1'), EVENT],
@@ -304,14 +298,14 @@ const CLOUD_EVENTS: Case[] = [
     event('"x":1').replace('/s', 's'.repeat(513)),
     EVENT,
   ],
-  ['a time that is none', 'invalid', ['/time'], event('"time":"noon"'), EVENT],
+  ['an invalid time', 'invalid', ['/time'], event('"time":"noon"'), EVENT],
   ['a subject of 300 bytes', 'invalid', ['/subject'], event(`"subject":"${'s'.repeat(300)}"`), EVENT],
   ['an empty partitionkey', 'invalid', ['/partitionkey'], event('"partitionkey":""'), EVENT],
   ['an extension that is an object', 'invalid', ['/x'], event('"x":{}'), EVENT],
-  ['an extension with an odd name', 'invalid', ['/a b'], event('"a b":"1"'), EVENT],
+  ['an extension with an invalid name', 'invalid', ['/a b'], event('"a b":"1"'), EVENT],
   ['51 extensions', 'invalid', [''], event(headers(51).slice(1, -1)), EVENT],
   ['data twice', 'invalid', ['/data_base64'], event('"data":1,"data_base64":"AQ=="'), EVENT],
-  ['data_base64 that is none', 'invalid', ['/data_base64'], event('"data_base64":"a?=="'), EVENT],
+  ['invalid data_base64', 'invalid', ['/data_base64'], event('"data_base64":"a?=="'), EVENT],
   ['data_base64 that is a number', 'invalid', ['/data_base64'], event('"data_base64":1'), EVENT],
   ['NUL in the data of an event', 'invalid', ['/data'], event('"data":"\\u0000"'), EVENT],
   ['a batch that is one event', 'invalid', [''], event('"data":1'), EVENTS],
@@ -326,7 +320,7 @@ const CLOUD_EVENTS: Case[] = [
   ['a binary event without a type', 'invalid', ['/type'], '1', { ...BINARY, 'ce-type': '' }],
   ['a binary event of version 2', 'invalid', ['/specversion'], '1', { ...BINARY, 'ce-specversion': '2' }],
   [
-    'an event by somebody else',
+    'an event of another source',
     'invalid',
     ['/source'],
     event('"x":1').replace('/s', 'urn:sluice:api-keys/b'),
@@ -354,7 +348,7 @@ const CLOUD_EVENTS: Case[] = [
     { ...BINARY, 'ce-source': '%55RN:Sluice:alerts' },
   ],
   ['an alert', 'invalid', ['/type'], '{"type":"urn:sluice:alerts/dead-letters","payload":1}'],
-  ['an event header that is no UTF-8', 'invalid', ['/subject'], '1', { ...BINARY, 'ce-subject': '50%FF' }],
+  ['an event header that is not UTF-8', 'invalid', ['/subject'], '1', { ...BINARY, 'ce-subject': '50%FF' }],
   ['an event header in Latin-1', 'invalid', ['/subject'], '1', { ...BINARY, 'ce-subject': 'Zo\u00eb' }],
   ['an Idempotency-Key in Latin-1', 'invalid', [''], payload('1'), { 'idempotency-key': 'Zo\u00eb' }],
   ['a Producer-Id in Latin-1', 'invalid', [''], payload('1'), { ...producer('1'), 'producer-id': '\u00eb' }],
@@ -374,7 +368,7 @@ const TRANSPORT: Case[] = [
     'a=1',
     { 'content-type': 'application/x-www-form-urlencoded' },
   ],
-  ['a type that is none', 'unsupported-media-type', undefined, '{}', { 'content-type': 'json' }],
+  ['an invalid content type', 'unsupported-media-type', undefined, '{}', { 'content-type': 'json' }],
   [
     'two types',
     'unsupported-media-type',
@@ -388,36 +382,36 @@ const TRANSPORT: Case[] = [
   ['a batch beyond its limit', 'too-large', undefined, ' '.repeat(3_145_729), {}, BATCH],
 ];
 
-describe('a post that cannot be taken', () => {
+describe('an invalid post', () => {
   const cases = [...MALFORMED, ...INEXACT, ...FIELDS, ...BATCHES, ...CLOUD_EVENTS, ...TRANSPORT];
 
   it.each(cases.map((one) => ({ what: one[0], problem: one[1], one })))(
-    'because of $what is answered with $problem',
+    'with $what is refused with $problem',
     async ({ problem, one: [, , pointers, body, headers = {}, path = ONE] }) => {
-      const answer = await replica.call('POST', path, { body, headers });
-      expect([answer.status, answer.body?.type]).toEqual([
+      const response = await replica.call('POST', path, { body, headers });
+      expect([response.status, response.body?.type]).toEqual([
         PROBLEMS[problem].status,
         `urn:sluice:problems/${problem}`,
       ]);
-      expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/);
-      expect(answer.body.errors?.map((error: { pointer: string }) => error.pointer)).toEqual(pointers);
+      expect(response.headers.get('content-type')).toMatch(/^application\/problem\+json/);
+      expect(response.body.errors?.map((error: { pointer: string }) => error.pointer)).toEqual(pointers);
     },
   );
 
-  it('leaves nothing behind, and no line in the log', async () => {
+  it('stores nothing, and logs nothing', async () => {
     expect(cases.length).toBeGreaterThanOrEqual(60);
     expect(await database.query('SELECT * FROM inbox')).toEqual([]);
     expect(replica.lines).toEqual([]);
   });
 
-  it('is told at most 20 faults of one message, and of every message of a batch', async () => {
+  it('gets at most 20 errors per message, also for each message of a batch', async () => {
     const odd = `{${Array.from({ length: 100 }, (_, n) => `"f${n}":0`).join()}}`;
     expect((await replica.call('POST', ONE, { body: odd })).body.errors).toHaveLength(20);
     const { body } = await replica.call('POST', BATCH, { body: batchOf([odd, odd, '{}']) });
     expect(body.errors).toHaveLength(20 + 20 + 2);
   });
 
-  it('is none at the very edge of every limit', async () => {
+  it('is accepted exactly at every limit', async () => {
     const edge = {
       id: 'i'.repeat(200),
       type: '語'.repeat(200),
@@ -443,11 +437,11 @@ describe('a post that cannot be taken', () => {
   });
 });
 
-describe('a post that does not come to its end', () => {
+describe('a post that does not end', () => {
   const head = (length: string) =>
     `POST ${ONE} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ADMIN_KEY}\r\ncontent-type: application/json\r\n${length}\r\n\r\n`;
 
-  it('is cut off after REQUEST_TIMEOUT, whichever part of it drips in or stays away', async () => {
+  it('is cut off after REQUEST_TIMEOUT, whichever part of it is slow or missing', async () => {
     const chunked = `${head('transfer-encoding: chunked')}1\r\n{\r\n`;
     const cases: [begin: string, drop: string][] = [
       ['POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-slow: ', 'x'],
@@ -462,14 +456,14 @@ describe('a post that does not come to its end', () => {
       const drip = setInterval(() => drop && client.write(drop), 100);
       const text = await textOf(client).finally(() => clearInterval(drip));
       expect(text).toMatch(/^HTTP\/1\.1 408 .*urn:sluice:problems\/request-timeout/s);
-      // The caller keeps its side open; nothing is kept for it.
+      // The caller keeps its side open; the service keeps nothing for it.
       await until(() => server.destroyed);
       client.destroy();
     };
     await Promise.all(cases.map(([begin, drop]) => cut(begin, drop)));
   });
 
-  it('is cut at the limit when it is a chunked body of 1 GB, and is not read to its end', async () => {
+  it('is cut off at the limit when it is a chunked body of 1 GB, and is not read to its end', async () => {
     const { client, server } = await open(head('transfer-encoding: chunked'));
     const chunk = Buffer.from(`10000\r\n${'x'.repeat(65_536)}\r\n`);
     let sent = 0;
@@ -489,7 +483,7 @@ describe('a post that does not come to its end', () => {
     expect(sent).toBeLessThan(50_000_000);
   });
 
-  /** A connection with its two ends. */
+  /** A connection, from both sides. */
   async function open(begin: string): Promise<{ client: Socket; server: Socket }> {
     const http = replica.app.nest.getHttpServer();
     const accepted = new Map<number, Socket>();
@@ -503,7 +497,7 @@ describe('a post that does not come to its end', () => {
     return { client, server: (await until(() => accepted.get(from)))! };
   }
 
-  /** What comes until the other end has no more to say, or breaks off. */
+  /** What arrives until the other side ends or closes the connection. */
   async function textOf(client: Socket): Promise<string> {
     let text = '';
     client.on('data', (chunk) => {
@@ -514,7 +508,7 @@ describe('a post that does not come to its end', () => {
   }
 });
 
-/** A message of so many bytes. */
+/** A message of N bytes. */
 function messageOf(size: number): string {
   return payload(`"${'x'.repeat(size - payload('""').length)}"`);
 }
@@ -527,7 +521,7 @@ function producer(sequence: string): Record<string, string> {
   return { 'producer-id': 'p', 'producer-sequence': sequence };
 }
 
-/** The text with raw bytes in the place of `_`. */
+/** The text with raw bytes instead of `_`. */
 function bytes(text: string, raw: readonly number[]): Uint8Array {
   const [before = '', after = ''] = text.split('_');
   return Buffer.concat([Buffer.from(before), Buffer.from(raw), Buffer.from(after)]);

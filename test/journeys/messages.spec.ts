@@ -1,37 +1,30 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ADMIN_KEY, PRODUCE_KEY, READ_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { describe, expect, it } from '@jest/globals';
+import { ADMIN_KEY, PRODUCE_KEY, READ_KEY, startApp } from '../support/app.ts';
 import { metricIncreases, metricsOf } from '../support/metrics.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { openSession, untilBlocked } from '../support/session.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, { ROLES: 'api' });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica } = sharedReplica({ ROLES: 'api' });
 
 const post = (body: unknown, headers: Record<string, string> = {}) =>
   replica.call('POST', '/v1/messages', { body, headers });
 
 describe('POST /v1/messages', () => {
-  it('D1 A1 stores a row with status pending and answers after the commit', async () => {
-    const answer = await post({ type: 'urn:ekp:events/candidate-accepted', payload: { candidateId: 'c-1' } });
-    expect(answer.status).toBe(202);
-    expect(answer.body).toEqual({ id: expect.any(String), status: 'pending' });
-    expect(answer.headers.get('location')).toBe(`/v1/messages/${answer.body.id}`);
-    const [row] = await database.query('SELECT * FROM inbox WHERE id = $1', [answer.body.id]);
-    expect(row).toMatchObject({ key: answer.body.id, payload: { candidateId: 'c-1' }, status: 'pending' });
+  it('D1 A1 stores a row with status pending and responds after the commit', async () => {
+    const response = await post({
+      type: 'urn:ekp:events/candidate-accepted',
+      payload: { candidateId: 'c-1' },
+    });
+    expect(response.status).toBe(202);
+    expect(response.body).toEqual({ id: expect.any(String), status: 'pending' });
+    expect(response.headers.get('location')).toBe(`/v1/messages/${response.body.id}`);
+    const [row] = await database.query('SELECT * FROM inbox WHERE id = $1', [response.body.id]);
+    expect(row).toMatchObject({ key: response.body.id, payload: { candidateId: 'c-1' }, status: 'pending' });
   });
 
-  it('takes any JSON value as a payload, null included, and gives it back as it was sent', async () => {
+  it('accepts any JSON value as a payload, null included, and returns it as it was sent', async () => {
     for (const payload of [
       'null',
       '0',
@@ -44,14 +37,14 @@ describe('POST /v1/messages', () => {
       '1e2',
       '""',
     ]) {
-      const answer = await post(`{"type":"t","payload":${payload}}`);
-      expect(answer.status).toBe(202);
-      const read = await replica.call('GET', `/v1/messages/${answer.body.id}`);
+      const response = await post(`{"type":"t","payload":${payload}}`);
+      expect(response.status).toBe(202);
+      const read = await replica.call('GET', `/v1/messages/${response.body.id}`);
       expect(read.text).toContain(`"payload":${payload}}`);
     }
   });
 
-  it('answers a repeat with 200 duplicate and stores nothing twice', async () => {
+  it('returns 200 duplicate for a repeat and stores nothing twice', async () => {
     const body = { id: 'twice', type: 't', payload: { a: 1, b: 2 } };
     expect((await post(body)).status).toBe(202);
     const again = await post({ id: 'twice', type: 't', payload: { b: 2, a: 1 } });
@@ -61,20 +54,20 @@ describe('POST /v1/messages', () => {
     expect(await database.query(`SELECT 1 FROM inbox WHERE id = 'twice'`)).toHaveLength(1);
   });
 
-  it('takes headers for UTF-8, as clients send it', async () => {
+  it('reads headers as UTF-8, as clients send them', async () => {
     const headers = { 'idempotency-key': Buffer.from('Zo\u00eb').toString('latin1') };
-    const answer = await post({ type: 't', payload: 1 }, headers);
-    expect([answer.status, answer.body.id]).toEqual([202, 'Zo\u00eb']);
+    const response = await post({ type: 't', payload: 1 }, headers);
+    expect([response.status, response.body.id]).toEqual([202, 'Zo\u00eb']);
   });
 
-  it('B4 follows a producer by its numbers', async () => {
+  it('B4 tracks a producer by its sequence numbers', async () => {
     const send = async (sequence: number) => {
-      const answer = await post(
+      const response = await post(
         { type: 't', payload: sequence },
         { 'producer-id': 'p', 'producer-sequence': `${sequence}` },
       );
-      const { id, status, ...rest } = answer.body;
-      return [answer.status, rest];
+      const { id, status, ...rest } = response.body;
+      return [response.status, rest];
     };
     expect(await send(1)).toEqual([202, {}]);
     expect(await send(2)).toEqual([202, {}]);
@@ -89,7 +82,7 @@ describe('POST /v1/messages', () => {
     );
   });
 
-  it('takes a batch all or nothing', async () => {
+  it('accepts a batch all or nothing', async () => {
     const messages = [1, 2, 3].map((n) => ({ id: `b-${n}`, type: 't', payload: n }));
     const stored = await replica.call('POST', '/v1/messages/batch', { body: { messages } });
     expect([stored.status, stored.body.messages.length]).toEqual([202, 3]);
@@ -105,7 +98,7 @@ describe('POST /v1/messages', () => {
     expect(await database.query(`SELECT 1 FROM inbox WHERE id = 'b-9'`)).toHaveLength(0);
   });
 
-  it('takes the Idempotency-Key for a missing id, in a batch for each of its messages', async () => {
+  it('uses the Idempotency-Key as a missing id, in a batch for each of its messages', async () => {
     const keyed = { 'idempotency-key': 'try-1' };
     const first = await post({ type: 't', payload: 1 }, keyed);
     const again = await post({ type: 't', payload: 1 }, keyed);
@@ -126,16 +119,16 @@ describe('POST /v1/messages', () => {
     expect((await send()).body.messages).toEqual(repeated);
   });
 
-  it('knows an id by the api key it came with', async () => {
+  it('distinguishes ids by the API key', async () => {
     const body = { id: 'shared', type: 't', payload: 1 };
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [ADMIN_KEY, PRODUCE_KEY].map((key) => replica.call('POST', '/v1/messages', { body, key })),
     );
-    expect(answers.map(({ status }) => status)).toEqual([202, 202]);
+    expect(responses.map(({ status }) => status)).toEqual([202, 202]);
     expect(await database.query(`SELECT 1 FROM inbox WHERE id = 'shared'`)).toHaveLength(2);
   });
 
-  it('tells a repeat from another message by everything it says, and not by how it is written', async () => {
+  it('compares a repeat by its content, not by its notation', async () => {
     const said = {
       id: 'said',
       type: 't',
@@ -166,7 +159,7 @@ describe('POST /v1/messages', () => {
     }
   });
 
-  it('B4 counts on through a batch, all or nothing', async () => {
+  it('B4 continues the sequence through a batch, all or nothing', async () => {
     const send = (sequence: number, messages: unknown[]) =>
       replica.call('POST', '/v1/messages/batch', {
         body: { messages },
@@ -179,7 +172,7 @@ describe('POST /v1/messages', () => {
     expect(again.body.messages).toEqual(
       first.body.messages.map((message: object) => ({ ...message, duplicate: true })),
     );
-    // The second is refused for its id: none of the three numbers is used up.
+    // The second is refused because of its id: none of the three numbers is used.
     const conflicting = [some[0], { id: 'twice', type: 't', payload: 'other' }, some[2]];
     expect((await send(4, conflicting)).status).toBe(409);
     const next = await send(4, some);
@@ -188,7 +181,27 @@ describe('POST /v1/messages', () => {
     expect(jumped.body.messages[0]).toMatchObject({ gap: { from: 7, to: 9 } });
   });
 
-  it('keeps a message with a future dueAt as scheduled, and its expiry (A9)', async () => {
+  it('B4 returns the last number of a producer and what is missing below it, to the api key it belongs to', async () => {
+    const ask = async (id: string, key = ADMIN_KEY) =>
+      (await replica.call('GET', `/v1/producers/${encodeURIComponent(id)}`, { key })).body;
+    const id = 'till 3/b';
+    expect(await ask(id)).toEqual({ id, last: -1, missing: [] });
+    for (const sequence of [0, 1, 5, 3]) {
+      const headers = { 'producer-id': id, 'producer-sequence': String(sequence) };
+      expect((await post({ type: 't', payload: sequence }, headers)).status).toBe(202);
+    }
+    const missing = [
+      { from: 2, to: 2 },
+      { from: 4, to: 4 },
+    ];
+    expect(await ask(id)).toEqual({ id, last: 5, missing });
+    expect(await ask(id, PRODUCE_KEY)).toEqual({ id, last: -1, missing: [] });
+    expect((await ask(id, READ_KEY)).type).toBe('urn:sluice:problems/forbidden');
+    for (const bad of ['a\u0000b', 'x'.repeat(201)])
+      expect([bad, (await ask(bad)).type]).toEqual([bad, 'urn:sluice:problems/invalid']);
+  });
+
+  it('stores a message with a future dueAt as scheduled, with its expiry (A9)', async () => {
     const dueAt = new Date(Date.now() + 3_600_000).toISOString();
     const expiresAt = '2999-12-31T23:59:59.000Z';
     const later = await post({ type: 't', payload: 1, dueAt, expiresAt });
@@ -202,9 +215,9 @@ describe('POST /v1/messages', () => {
   it('keeps the traceparent of the request, unless it is malformed or the message has its own', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const headersOf = async (body: object, headers: Record<string, string>) => {
-      const answer = await post({ type: 't', payload: 1, ...body }, headers);
-      expect(answer.status).toBe(202);
-      return (await replica.call('GET', answer.headers.get('location')!)).body.headers;
+      const response = await post({ type: 't', payload: 1, ...body }, headers);
+      expect(response.status).toBe(202);
+      return (await replica.call('GET', response.headers.get('location')!)).body.headers;
     };
     expect(await headersOf({}, { traceparent })).toEqual({ traceparent });
     expect(await headersOf({ headers: { a: 'b' } }, { traceparent })).toEqual({ a: 'b', traceparent });
@@ -216,14 +229,14 @@ describe('POST /v1/messages', () => {
     }
   });
 
-  it('is limited per api key when API_KEY_RATE_LIMIT says so', async () => {
+  it('is limited per API key by API_KEY_RATE_LIMIT', async () => {
     const limited = await startApp(database, { ROLES: 'api', API_KEY_RATE_LIMIT: '1' });
     const body = { type: 't', payload: 1 };
     const send = (key: string) => limited.call('POST', '/v1/messages', { body, key });
-    const answers = await Promise.all(Array.from({ length: 12 }, () => send(ADMIN_KEY)));
-    const refused = answers.filter(({ status }) => status === 429);
+    const responses = await Promise.all(Array.from({ length: 12 }, () => send(ADMIN_KEY)));
+    const refused = responses.filter(({ status }) => status === 429);
     expect(refused.length).toBeGreaterThan(0);
-    expect(answers.filter(({ status }) => status === 202).length).toBe(12 - refused.length);
+    expect(responses.filter(({ status }) => status === 202).length).toBe(12 - refused.length);
     expect(refused[0]!.body.type).toBe('urn:sluice:problems/too-many-requests');
     expect(Number(refused[0]!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
     expect((await send(PRODUCE_KEY)).status).toBe(202);
@@ -235,7 +248,7 @@ describe('the ingest', () => {
   const FLUSHES = ['ingest_flush_messages_count', 'ingest_flush_messages_sum', 'ingest_flush_seconds_count'];
   const one = (n: number) => post({ type: 'together', payload: n });
 
-  it('commits a lone message alone', async () => {
+  it('commits a single message alone', async () => {
     expect(await metricIncreases(replica, FLUSHES, () => post({ type: 't', payload: 1 }))).toEqual([1, 1, 1]);
   });
 
@@ -249,8 +262,8 @@ describe('the ingest', () => {
       await until(async () => (await metricsOf(replica))('ingest_waiting_messages') === 201);
       expect((await metricsOf(replica))('ingest_waiting_bytes')).toBeGreaterThan(201 * 20);
       await blocker.query('COMMIT');
-      const answers = await Promise.all([first, ...others]);
-      expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 202));
+      const responses = await Promise.all([first, ...others]);
+      expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 202));
     });
     expect(growth).toEqual([2, 201, 2]);
     expect((await metricsOf(replica))('ingest_waiting_messages')).toBe(0);
@@ -273,15 +286,15 @@ describe('the ingest', () => {
       return `POST /v1/messages HTTP/1.1\r\n${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
     });
     const last = 'GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n';
-    const answers = await sendRaw(replica.url, requests.join('') + last);
-    expect(`${answers.body}`.match(/HTTP\/1\.1 202/g)).toHaveLength(299);
+    const responses = await sendRaw(replica.url, requests.join('') + last);
+    expect(`${responses.body}`.match(/HTTP\/1\.1 202/g)).toHaveLength(299);
     const rows = await database.query<{ id: string }>(
       `SELECT id FROM inbox WHERE key = 'ordered' ORDER BY position`,
     );
     expect(rows.map(({ id }) => id)).toEqual(sent);
   });
 
-  it('counts what it accepts, repeats and refuses, by the reason, also what is refused before it is read', async () => {
+  it('counts accepted, duplicate and refused messages by reason, also those refused before they are read', async () => {
     const reasons = ['invalid', 'malformed-json', 'conflict', 'unsupported-media-type'];
     const early = ['unauthenticated', 'forbidden', 'too-large'];
     const names = [

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.close());
 
-describe('what waits in the database', () => {
+describe('the backlog', () => {
   it('A6 is measured by stage, listener and status, with the age of the oldest', async () => {
     await cluster.listen('slow', {}, status(500));
     await cluster.call('PUT', '/v1/keys/on-hold/hold', { reason: 'a look' });
@@ -56,7 +56,7 @@ describe('what waits in the database', () => {
     await cluster.stop(worker);
   });
 
-  it('E10 tells dead letters, throttles and circuits by listener', async () => {
+  it('E10 includes dead letters, throttled attempts and circuits by listener', async () => {
     const worker = await cluster.start({ ROLES: 'inbox,outbox' });
     await cluster.listen('refusing', { terminalStatuses: [400] }, status(400));
     await cluster.listen('busy', {}, status(429, { 'retry-after': '60' }));
@@ -83,7 +83,7 @@ describe('what waits in the database', () => {
     await cluster.stop(worker);
   });
 
-  it('tells what waits for a listener that is paused or deleted apart from what waits for a replica', async () => {
+  it('separates deliveries of a paused or deleted listener from those that wait for a replica', async () => {
     await cluster.listen('paused');
     await cluster.call('POST', '/v1/listeners/paused/pause');
     const worker = await cluster.start({ ROLES: 'inbox,outbox' });
@@ -98,7 +98,7 @@ describe('what waits in the database', () => {
     await cluster.stop(worker);
   });
 
-  it('tells what waits for the rate of its listener apart from what waits for a replica', async () => {
+  it('separates deliveries that wait for a rate limit from those that wait for a replica', async () => {
     const receiver = await cluster.listen('limited', { rateLimit: { perSecond: 0.01, burst: 1 } });
     const worker = await cluster.start({ ROLES: 'inbox,outbox' });
     await cluster.post({ type: 'limited/a', key: 'a' }, { type: 'limited/a', key: 'b' });
@@ -111,9 +111,9 @@ describe('what waits in the database', () => {
     await cluster.stop(worker);
   });
 
-  it('counts nothing as ready for a listener whose circuit is open, also when it is due to be tried', async () => {
+  it('has nothing ready for a listener whose circuit is open, also when a probe is due', async () => {
     await cluster.listen('probed');
-    // A worker without the outbox: nobody takes the probe.
+    // A worker without the outbox: no replica takes the probe.
     const worker = await cluster.start({ ROLES: 'inbox' });
     await cluster.post({ type: 'probed/a', key: 'k' });
     const backlog = (metric: (name: string) => number) =>
@@ -129,20 +129,20 @@ describe('what waits in the database', () => {
     await cluster.stop(worker);
   });
 
-  it('A9 warns of messages that expire soon, whether they wait in line or behind a hold', async () => {
+  it('A9 includes messages that expire soon, whether they are ready or held', async () => {
     const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString();
     for (const expiresAt of [inMinutes(1), inMinutes(4), inMinutes(60)])
       await cluster.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt });
     await cluster.database.query(
       `UPDATE inbox SET received_at = now() - interval '1 minute' WHERE expires_at IS NOT NULL`,
     );
-    // One that has only just come is no reason to worry.
+    // A message that has just arrived does not count.
     await cluster.call('POST', '/v1/messages', { type: 't', payload: 1, expiresAt: inMinutes(1) });
     await metricsOnce((metric) => metric('messages_expiring_soon') === 2);
     await cluster.database.query('DELETE FROM inbox WHERE expires_at IS NOT NULL');
   });
 
-  it('B9 finds what is in processing for too long: the oldest that waits, and taken over when its lease is out', async () => {
+  it('B9 shows what is processing for too long: as the oldest, and as taken over when its lease has expired', async () => {
     const [id] = await cluster.post({ type: 'stuck/a', key: 'stuck' });
     const lease = (ends: string) =>
       cluster.database.query(
@@ -167,10 +167,10 @@ describe('what waits in the database', () => {
     await cluster.stop(worker);
   });
 
-  it('shows a row that lies where it never should', async () => {
+  it('shows inconsistent rows', async () => {
     const before = await metricsOnce(() => true);
     expect(before('inconsistent_rows{stage="inbox",mark="marked"}')).toBe(0);
-    // Only the first of a lane is looked at.
+    // Only the first row of a lane is read.
     await cluster.database.query('DELETE FROM inbox WHERE lane = 7 AND settled_at IS NULL');
     await cluster.database.query(
       `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits, attempt)
@@ -185,14 +185,14 @@ describe('what waits in the database', () => {
     await cluster.database.query(`DELETE FROM inbox WHERE source = 's'`);
   });
 
-  it('is shown by replicas with the role upkeep, and by no other', async () => {
+  it('is exposed by replicas with the role upkeep only', async () => {
     const other = await cluster.start({ ROLES: 'api' });
     const { text } = await other.call('GET', '/metrics');
     expect(text).not.toMatch(/^sluice_(backlog|messages_expiring_soon|holds)/m);
     await cluster.stop(other);
   });
 
-  it('is not shown any more when it could not be looked at for a while', async () => {
+  it('is no longer exposed when it could not be read for a while', async () => {
     const proxy = await startTcpProxy(cluster.database.url);
     const replica = await startApp({ ...cluster.database, url: proxy.url }, { ...INTERVAL, ROLES: 'upkeep' });
     const shown = async () => (await replica.call('GET', '/metrics')).text.includes('sluice_backlog{');
@@ -203,7 +203,7 @@ describe('what waits in the database', () => {
   });
 });
 
-describe('looking at it', () => {
+describe('reading the backlog', () => {
   let big: TestCluster;
 
   beforeAll(async () => {
@@ -211,7 +211,7 @@ describe('looking at it', () => {
   });
   afterAll(() => big.close());
 
-  it('reads no table, and no more of an index than it counts, however much there is', async () => {
+  it('reads no table, and no more of an index than it counts, however large it is', async () => {
     await big.listen('big');
     const number = await big.numberOf('big');
     await big.database.query(
@@ -239,7 +239,7 @@ describe('looking at it', () => {
     await big.database.query('ANALYZE inbox');
     expect(Math.abs((await observed(big.replica))('backlog', 'inbox', 'held')! - 30_000)).toBeLessThan(1_000);
 
-    // A look counts 20,000 of them; what both looks read is known a moment later.
+    // One read counts 20,000 of them; the statistics of both reads appear a moment later.
     const readBefore = (await until(async () => {
       const now = await reads(big);
       return now.outbox_held!.entries - atFirst.outbox_held!.entries > 35_000 ? now : undefined;
@@ -256,15 +256,15 @@ describe('looking at it', () => {
   });
 });
 
-/** The metrics of the first replica, once they are as wanted. */
+/** The metrics of the first replica, once they match. */
 async function metricsOnce(wanted: (metric: (name: string) => number) => boolean) {
   let last = '';
-  const look = async () => {
+  const read = async () => {
     last = await metricsText(cluster.replica);
     const metric = await metricsOf(cluster.replica);
     return wanted(metric) ? metric : undefined;
   };
-  return until(look).catch((error) => {
+  return until(read).catch((error) => {
     const lines = last
       .split('\n')
       .filter((line) => /^sluice_(back|hold|dead|circ|list|mess|astr)/.test(line));
@@ -278,7 +278,7 @@ async function observed(replica: TestApp) {
     rows.find((row) => row.name === name && row.stage === stageName && row.kind === kind)?.value;
 }
 
-/** How often each table was read from end to end, and how many entries were read of each index, so far. */
+/** The number of sequential scans of each table, and of entries read of each index, so far. */
 async function reads(of: TestCluster): Promise<Record<string, { scans: number; entries: number }>> {
   await of.database.query('SELECT pg_stat_force_next_flush()').catch(() => undefined);
   const rows = await of.database.query<{ name: string; scans: string; entries: string }>(

@@ -40,7 +40,7 @@ class Limits1700000000003 implements MigrationInterface {
   }
 }
 
-/** Takes until another replica has asked for its turn. */
+/** Lasts until another replica waits for the lock. */
 class Awaited1700000000003 implements MigrationInterface {
   transaction = false;
   async up(runner: QueryRunner) {
@@ -51,7 +51,7 @@ class Awaited1700000000003 implements MigrationInterface {
   async down() {}
 }
 
-/** As CONTRIBUTING.md asks for: without a transaction, and able to start over. */
+/** As CONTRIBUTING.md requires: without a transaction, and able to start over. */
 class Index1700000000004 implements MigrationInterface {
   transaction = false;
   async up(runner: QueryRunner) {
@@ -80,10 +80,7 @@ describe('migrations', () => {
   });
 
   it('wait while another replica migrates', async () => {
-    const other = new pg.Client({ connectionString: database.url });
-    await other.connect();
-    await other.query('BEGIN');
-    await other.query('SELECT pg_advisory_xact_lock($1)', [5_107_205_318_271]);
+    const other = await holdMigrationLock();
     const running = migrate(database.url, SETTINGS, SCHEMA);
     const asked = `SELECT FROM pg_stat_activity WHERE datname = current_database()
       AND application_name = 'sluice migrate' AND query = 'ROLLBACK'`;
@@ -92,6 +89,19 @@ describe('migrations', () => {
     expect(await tables()).toEqual([]);
     await other.end();
     expect(await running).toEqual(ALL);
+  });
+
+  it('fail, and do not end the process, when the server ends the connection of a replica that waits', async () => {
+    const other = await holdMigrationLock();
+    const running = migrate(database.url, SETTINGS, SCHEMA);
+    const failed = expect(running).rejects.toThrow();
+    const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+      AND application_name = 'sluice migrate' AND query = 'ROLLBACK' AND state = 'idle'`;
+    while ((await database.query(end)).length === 0);
+
+    await failed;
+    await other.end();
+    expect(await migrate(database.url, SETTINGS, SCHEMA)).toEqual(ALL);
   });
 
   it.each([
@@ -120,7 +130,7 @@ describe('migrations', () => {
     expect(await catalogue()).toEqual(before);
   });
 
-  it('that fail half way are told in one line, undone, and leave the earlier ones; the next start goes on', async () => {
+  it('that fail are reported in one line, rolled back, and leave the earlier ones; the next start continues', async () => {
     const parts = partOf(First1700000000001, Second1700000000002, Limits1700000000003);
     const fault = await migrate(database.url, SETTINGS, parts).catch((error: unknown) => error);
 
@@ -138,7 +148,7 @@ describe('migrations', () => {
     ]);
   });
 
-  it('without a transaction do not claim to have been undone when they fail', async () => {
+  it('without a transaction do not claim to have been rolled back when they fail', async () => {
     class Half1700000000005 implements MigrationInterface {
       transaction = false;
       async up(runner: QueryRunner) {
@@ -153,12 +163,12 @@ describe('migrations', () => {
     expect(await tables()).toEqual(['half', 'migration']);
   });
 
-  it('never queue behind a long reader for long', async () => {
+  it('never wait long behind a long reader', async () => {
     await migrate(database.url, SETTINGS, partOf(Limits1700000000003));
     expect(await database.query('SELECT lock FROM limits')).toEqual([{ lock: '5s' }]);
   });
 
-  it('of a newer version do not disturb an older one', async () => {
+  it('of a newer version do not affect an older one', async () => {
     await migrate(database.url, SETTINGS, partOf(First1700000000001, Limits1700000000003));
     const older = partOf(First1700000000001);
 
@@ -171,7 +181,7 @@ describe('MIGRATIONS=off', () => {
   const off = loadSettings({ MIGRATIONS: 'off' });
   const log = createLog(off, { write: () => undefined });
 
-  it('refuses a schema that lacks something, says what and what to do, and changes nothing', async () => {
+  it('refuses an outdated schema, names what is missing and what to do, and changes nothing', async () => {
     const refused = prepareSchema(database.url, off, log);
     await expect(refused).rejects.toThrow(
       new MigrationError(`these migrations have not run: ${ALL.join(', ')}; run "npm run migrate" first`),
@@ -179,7 +189,7 @@ describe('MIGRATIONS=off', () => {
     expect(await tables()).toEqual([]);
   });
 
-  it('is content with a schema that lacks nothing', async () => {
+  it('accepts a schema that is up to date', async () => {
     await prepareSchema(database.url, SETTINGS, log);
     await prepareSchema(database.url, off, log);
   });
@@ -202,7 +212,7 @@ async function tables(): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Everything a migration can make, one line each. TypeORM's own table stays, with a key of an odd name. */
+/** Everything that a migration can create, one line each, without TypeORM's own table. */
 async function catalogue(): Promise<string[]> {
   const rows = await database.query<{ line: string }>(`
     WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname = 'public')
@@ -229,4 +239,13 @@ async function catalogue(): Promise<string[]> {
     SELECT format('extension %s', extname) FROM pg_extension WHERE extname <> 'plpgsql'
     ORDER BY 1`);
   return rows.map(({ line }) => line);
+}
+
+/** As another replica that migrates; the lock is held until the session ends. */
+async function holdMigrationLock(): Promise<pg.Client> {
+  const other = new pg.Client({ connectionString: database.url });
+  await other.connect();
+  await other.query('BEGIN');
+  await other.query('SELECT pg_advisory_xact_lock($1)', [5_107_205_318_271]);
+  return other;
 }

@@ -4,7 +4,7 @@ import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 
-/** Rows that fill a page before its limit of items does. */
+/** Rows that fill a page before it reaches its limit of items. */
 const COUNT = 200;
 const LARGE = 16_000;
 const numbers = Array.from({ length: COUNT }, (_, n) => n);
@@ -27,7 +27,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Every list, filled with rows that are large, and what names a row. */
+/** Every list, filled with large rows, and what identifies a row. */
 const LISTS: [path: string, fill: () => Promise<unknown>, named: (item: never) => string][] = [
   ['/v1/audit?action=listener.replay', async () => undefined, ({ target }: { target: string }) => target],
   ['/v1/messages?type=large', fillMessages, ({ id }: { id: string }) => id],
@@ -35,6 +35,7 @@ const LISTS: [path: string, fill: () => Promise<unknown>, named: (item: never) =
   ['/v1/dead-letters', fillDead, ({ id }: { id: string }) => id],
   ['/v1/listeners', fillListeners, ({ name }: { name: string }) => name],
   ['/v1/listeners/n-000/deliveries', fillDeliveries, ({ message }: { message: string }) => message],
+  ['/v1/api-keys', fillKeys, ({ name }: { name: string }) => name],
   ['/v1/holds', fillHolds, ({ key }: { key: string }) => key],
   ['/v1/candidates', fillCandidates, ({ id }: { id: string }) => id],
   ['/v1/candidates/n-000/history', fillHistory, ({ note }: { note: string }) => note.slice(0, 5)],
@@ -43,18 +44,18 @@ const LISTS: [path: string, fill: () => Promise<unknown>, named: (item: never) =
 
 describe('a page', () => {
   it.each(LISTS)(
-    '%s ends at its bytes, and the next goes on: nothing is lost or repeated',
+    '%s ends at its byte limit, and the next continues: nothing is lost or repeated',
     async (path, fill, named) => {
       await fill();
       const { pages, names } = await readAll(path, named);
       expect(names.sort()).toEqual(numbers.map(nameOf));
       expect(pages.length).toBeGreaterThan(1);
-      // What a list adds to its rows, such as the names of their fields, is not counted.
+      // What a list adds to its rows, such as field names, does not count.
       for (const bytes of pages) expect(bytes).toBeLessThan(PAGE_BYTES * 1.1);
     },
   );
 
-  it('has one item at least, however large that is', async () => {
+  it('has at least one item, however large it is', async () => {
     const history = '/v1/candidates/n-000/history';
     await database.query(
       `UPDATE candidate_step SET note = note || repeat('x', $1) WHERE step IN (1, 2, 200)`,
@@ -79,7 +80,19 @@ describe('a page', () => {
     expect(one.items).toHaveLength(3);
   });
 
-  it('shows a candidate with no more of the history than fits', async () => {
+  it('shows a message with as many of its deliveries as fit, and the number of all', async () => {
+    await database.query(
+      `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, lapsed_at, error)
+       SELECT 1, 256, (SELECT min(position) FROM inbox), 'k', n, 'dead', now(), now(), repeat('x', 16000) FROM generate_series(1, 200) AS n`,
+    );
+    const [row] = await database.query<{ id: string }>('SELECT id FROM inbox ORDER BY position LIMIT 1');
+    const { body, text } = await replica.call('GET', `/v1/messages/${row!.id}`);
+    expect(body.deliveries.length).toBeGreaterThan(10);
+    expect(body.deliveriesTotal).toBeGreaterThan(body.deliveries.length);
+    expect(text.length).toBeLessThan(PAGE_BYTES * 1.1);
+  });
+
+  it('shows a candidate with as much of the history as fits', async () => {
     const { body, text } = await replica.call('GET', '/v1/candidates/n-000');
     expect(text.length).toBeLessThan(PAGE_BYTES * 2.2);
     expect(body.history.at(-1).note).toMatch(/^n-199/);
@@ -104,11 +117,21 @@ async function readAll(path: string, named: (item: never) => string) {
   return { pages, names };
 }
 
+/** The keys of the environment are not in the list. */
+async function fillKeys(): Promise<void> {
+  await database.query(
+    `INSERT INTO api_key (id, name, scopes, secret_hash, created_by, keys)
+     SELECT lpad(n::text, 10, '0'), 'n-' || lpad(n::text, 3, '0'), '{read}', sha256(n::text::bytea), 'somebody', ARRAY[repeat('x', $2)]
+     FROM generate_series(0, $1 - 1) AS n`,
+    [COUNT, LARGE],
+  );
+}
+
 async function fillMessages(): Promise<void> {
   const headers = Object.fromEntries(Array.from({ length: 8 }, (_, n) => [`h${n}`, 'v'.repeat(2_000)]));
   const messages = numbers.map((n) => ({ id: nameOf(n), type: 'large', payload: 1, headers }));
-  const answer = await replica.call('POST', '/v1/messages/batch', { body: { messages } });
-  expect(answer.status).toBe(202);
+  const response = await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+  expect(response.status).toBe(202);
   await until(async () => {
     const rows = await database.query(`SELECT FROM inbox WHERE status = 'finished'`);
     return rows.length === COUNT;

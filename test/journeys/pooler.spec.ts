@@ -1,23 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, Module } from '@nestjs/common';
-import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { Injectable } from '@nestjs/common';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { startApp, type TestApp } from '../support/app.ts';
+import { TestConsumer } from '../support/consumer.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { GroupClient } from '../support/group-client.ts';
+import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { hasPgBouncer, type PgBouncer, startPgBouncer } from '../support/pgbouncer.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
-
-class Counts1763251300980 implements MigrationInterface {
-  async up(runner: QueryRunner): Promise<void> {
-    await runner.query('CREATE TABLE IF NOT EXISTS counted (at bigserial, key text, n int)');
-  }
-  async down(runner: QueryRunner): Promise<void> {
-    await runner.query('DROP TABLE counted');
-  }
-}
 
 @Denormalizer({ types: ['count'] })
 @Injectable()
@@ -25,14 +18,11 @@ class Counts {
   async apply({ key, payload, attempt }: Message<{ n: number }>, tx: ReadModelTransaction): Promise<void> {
     await tx.query('INSERT INTO counted (key, n) VALUES ($1, $2)', [key, payload.n]);
     await tx.manager.query('SELECT count(*) FROM counted WHERE key = $1', [key]);
-    if (payload.n === 7 && attempt === 1) throw new Error('not at the first go');
+    if (payload.n === 7 && attempt === 1) throw new Error('not at the first attempt');
   }
 }
 
-@Module({ providers: [Counts] })
-class CountsModule {}
-
-const COUNTS = { entities: [], migrations: [Counts1763251300980], module: CountsModule };
+const COUNTS = oneTableReadModel('counted (at bigserial, key text, n int)', [Counts]);
 const SETTINGS = {
   DATABASE_POOLER: 'transaction',
   INBOX_POLL: '50ms',
@@ -45,7 +35,7 @@ const SETTINGS = {
 const KEYS = 10;
 const EACH = 20;
 
-/** Clients get another session with each transaction, and there are more of them than sessions. */
+/** Each transaction may get another session, and there are more clients than sessions. */
 (hasPgBouncer() ? describe : describe.skip)('behind PgBouncer in transaction mode', () => {
   let database: TestDatabase;
   let pooler: PgBouncer;
@@ -66,7 +56,7 @@ const EACH = 20;
     await database.drop();
   });
 
-  it('takes, applies and delivers everything, once and in order per key', async () => {
+  it('accepts, applies and delivers everything, once and in order per key', async () => {
     const body = { types: ['count'], url: receiver.url };
     expect((await replicas[0]!.call('PUT', '/v1/listeners/one', { body })).status).toBe(201);
     const posts = Array.from({ length: EACH }, (_, n) => n).map((n) => {
@@ -84,13 +74,43 @@ const EACH = 20;
         `k-${key}`,
       ]);
       expect(rows.map(({ n }) => n)).toEqual(inOrder);
-      const told = receiver.received.filter(({ body: { key: of } }) => of === `k-${key}`);
-      expect(told.map(({ body: { data } }) => data.n)).toEqual(inOrder);
+      const reported = receiver.received.filter(({ body: { key: of } }) => of === `k-${key}`);
+      expect(reported.map(({ body: { data } }) => data.n)).toEqual(inOrder);
     }
   });
 
-  it('says nothing of statements or sessions that are not there', () => {
+  it('hands out everything to groups and queues, at either replica, and wakes those that wait', async () => {
+    const groups = replicas.map((replica) => new GroupClient(replica));
+    const consumers = replicas.map((replica) => new TestConsumer(replica, 'pulled'));
+    const { topic, group } = await groups[0]!.create({ topic: { partitions: 2 } });
+    await groups[0]!.expect(201, 'PUT', '/v1/listeners/pulled', { mode: 'pull', types: [topic] });
+    const member = await groups[1]!.join(group);
+    let polled = groups[1]!.poll(group, member, { wait: '20s' });
+    let pulled = consumers[1]!.pull({ wait: '20s' });
+    await groups[0]!.post(topic, 20);
+    const [read, handled]: [unknown[], unknown[]] = [[], []];
+    for (let n = 0; read.length < 20; n++) {
+      for (const batch of (await polled).batches) {
+        read.push(...batch.messages.map(({ payload }) => payload));
+        expect(await groups[n % 2]!.commit(group, member, batch, batch.to)).toBe('committed');
+      }
+      polled = groups[n % 2]!.poll(group, member, { wait: '5s' });
+    }
+    for (let n = 0; handled.length < 20; n++) {
+      const messages = await pulled;
+      handled.push(...messages.map(({ payload }) => payload));
+      expect(await consumers[n % 2]!.acknowledge(...messages)).toEqual(messages.map(() => 'done'));
+      pulled = consumers[n % 2]!.pull({ wait: '5s' });
+    }
+    const all = Array.from({ length: 20 }, (_, n) => n);
+    const ascending = (numbers: unknown[]) => (numbers as number[]).sort((a, b) => a - b);
+    expect([ascending(read), ascending(handled)]).toEqual([all, all]);
+    await Promise.all([polled, pulled]);
+  });
+
+  it('logs no missing statements or sessions', () => {
     const events = replicas.flatMap(({ lines }) => lines.map((line) => JSON.parse(line)));
-    expect(events.filter(({ event }) => !['inbox.retry', 'nest.warning'].includes(event))).toEqual([]);
+    const expected = ['inbox.retry', 'inbox.unhandled', 'nest.warning'];
+    expect(events.filter(({ event }) => !expected.includes(event))).toEqual([]);
   });
 });

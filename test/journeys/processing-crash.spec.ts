@@ -25,7 +25,7 @@ function startReplica() {
   });
 }
 
-/** Starts a replica again whenever one ends by itself, as an orchestrator does; answers with how they ended. */
+/** Restarts a replica whenever it exits, as an orchestrator does; returns how they exited. */
 async function superviseUntil(done: () => Promise<boolean>): Promise<(number | string)[]> {
   const ends: (number | string)[] = [];
   let isDone = false;
@@ -40,15 +40,15 @@ async function superviseUntil(done: () => Promise<boolean>): Promise<(number | s
   return ends.slice(0, -1);
 }
 
-describe('a message that ends the process it is applied in', () => {
+describe('a message that crashes its process', () => {
   it.each<[CrashKind, number | string]>([
     ['exit', 7],
     ['kill', 'SIGKILL'],
     ['loop', 'SIGKILL'],
   ])(
-    'is a dead letter in the end, and none of those that were claimed with it (%s)',
+    'becomes a dead letter, and none of those claimed with it does (%s)',
     async (way, how) => {
-      // Around it, in its lane and in others, all in one claim.
+      // Messages around it, in its lane and in others, all in one claim.
       await database.query(
         `INSERT INTO inbox (id, source, type, key, lane, payload)
        SELECT $1 || '-' || n, 's', 'crashing', $1 || '-' || n, n % 3,

@@ -1,30 +1,22 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, Module } from '@nestjs/common';
-import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import { Pending } from '../../src/contract/pending.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { Problem } from '../../src/http/problems.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { startApp } from '../support/app.ts';
+import { createDatabase } from '../support/database.ts';
 import { metricsOf } from '../support/metrics.ts';
+import { oneTableReadModel } from '../support/one-table-read-model.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
-
-class Marks1763251300960 implements MigrationInterface {
-  async up(runner: QueryRunner): Promise<void> {
-    await runner.query('CREATE TABLE IF NOT EXISTS mark (key text)');
-  }
-  async down(runner: QueryRunner): Promise<void> {
-    await runner.query('DROP TABLE mark');
-  }
-}
 
 type Habit = { hangs?: 'idle' | 'busy' };
 
 const MARK = 'INSERT INTO mark VALUES ($1)';
 
-/** Does not end: waits for nothing, or asks the database the same for ever. */
+/** Never ends: waits forever, or repeats a query forever. */
 @Denormalizer({ types: ['mark'] })
 @Injectable()
 class Marks {
@@ -44,10 +36,7 @@ class ManyMarks {
   }
 }
 
-@Module({ providers: [Marks, ManyMarks] })
-class MarksModule {}
-
-const MARKS = { entities: [], migrations: [Marks1763251300960], module: MarksModule };
+const MARKS = oneTableReadModel('mark (key text)', [Marks, ManyMarks]);
 const SETTINGS = {
   ROLES: 'api,inbox',
   INBOX_RETRY_SCHEDULE: '1ms',
@@ -55,17 +44,7 @@ const SETTINGS = {
   INBOX_WORKERS: '1',
 };
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, SETTINGS, [MARKS], { inboxApplyTimeout: 200 });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica } = sharedReplica(SETTINGS, [MARKS], { inboxApplyTimeout: 200 });
 
 const post = (messages: { id: string; key: string; type?: string; payload: Habit }[]) =>
   replica.call('POST', '/v1/messages/batch', {
@@ -79,7 +58,7 @@ describe('an apply that never ends', () => {
     ['mark', 'idle'],
     ['mark', 'busy'],
     ['marks', 'idle'],
-  ] as const)('is tried as often as any other and then dead, alone (%s, %s)', async (type, hangs) => {
+  ] as const)('gets its attempts like any other and is then dead, alone (%s, %s)', async (type, hangs) => {
     const name = (n: number) => `${type}-${hangs}-${n}`;
     await post(
       Array.from({ length: 12 }, (_, n) => ({
@@ -100,7 +79,7 @@ describe('an apply that never ends', () => {
     expect(marks).toHaveLength(11);
   });
 
-  it('keeps its lanes while several are tried one by one for longer than the lease', async () => {
+  it('keeps its lanes while several are retried one by one for longer than the lease', async () => {
     const own = await createDatabase();
     const beyond = { inboxApplyTimeout: 400, inboxLease: 600 };
     const replicas = [
@@ -118,7 +97,7 @@ describe('an apply that never ends', () => {
     for (const row of dead) expect(row).toEqual({ attempt: 2, error: expect.stringContaining('ApplyHung') });
   });
 
-  it('costs as much time as one when many hang together: the server ends their idle session, and one is tried alone', async () => {
+  it('takes as much time as one when many hang together: the server ends their idle session, and one is retried alone', async () => {
     const own = await createDatabase();
     const one = await startApp(own, { ...SETTINGS, INBOX_RETRY_SCHEDULE: '1h' }, [MARKS]);
     const messages = Array.from({ length: 20 }, (_, n) => ({
@@ -141,7 +120,7 @@ describe('an apply that never ends', () => {
       );
   }, 40_000);
 
-  it('costs no more when it was their last attempt, and they hold nothing', async () => {
+  it('takes no more when it was their last attempt, and they hold nothing', async () => {
     const own = await createDatabase();
     await own.query(
       `INSERT INTO inbox (id, source, type, key, keyless, lane, payload, attempt)
@@ -166,7 +145,7 @@ describe('an apply that never ends', () => {
     }
   }, 40_000);
 
-  it('does not keep the answers of ?pending=true from others', async () => {
+  it('does not block ?pending=true for others', async () => {
     const pending = replica.app.nest.get(Pending);
     const read = (key: string) =>
       pending.read(key, (manager) => manager.query('SELECT FROM mark WHERE key = $1', [key]));
@@ -179,9 +158,9 @@ describe('an apply that never ends', () => {
     ]);
     const stuck = [read('stuck'), read('stuck')].map((one) => one.catch((error: Problem) => error));
     expect(await read('fine')).toHaveLength(1);
-    for (const answer of await Promise.all(stuck)) {
-      expect(answer).toBeInstanceOf(Problem);
-      expect((answer as Problem).problem).toBe('read-model-behind');
+    for (const response of await Promise.all(stuck)) {
+      expect(response).toBeInstanceOf(Problem);
+      expect((response as Problem).problem).toBe('read-model-behind');
     }
   });
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, Module } from '@nestjs/common';
-import type { EntityManager, MigrationInterface, QueryRunner } from 'typeorm';
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import { Pending } from '../../src/contract/pending.ts';
@@ -9,16 +9,8 @@ import type { Problem } from '../../src/http/problems.ts';
 import { laneOf } from '../../src/lanes/lane-of.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { until } from '../support/until.ts';
-
-class Weights1763251300970 implements MigrationInterface {
-  async up(runner: QueryRunner): Promise<void> {
-    await runner.query('CREATE TABLE IF NOT EXISTS weight (at bigserial, key text, n int, length int)');
-  }
-  async down(runner: QueryRunner): Promise<void> {
-    await runner.query('DROP TABLE weight');
-  }
-}
 
 type Load = { n: number; fails?: boolean; text: string };
 
@@ -44,10 +36,7 @@ class Called {
   }
 }
 
-@Module({ providers: [Weights, Called] })
-class WeightsModule {}
-
-const WEIGHTS = { entities: [], migrations: [Weights1763251300970], module: WeightsModule };
+const WEIGHTS = oneTableReadModel('weight (at bigserial, key text, n int, length int)', [Weights, Called]);
 const MEGABYTE = 1_000_000;
 
 let database: TestDatabase;
@@ -63,7 +52,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** All with one commit, so in one claim. */
+/** All in one commit, so in one claim. */
 const load = (key: string, count: number, { type = 'load', failing = 0, bytes = MEGABYTE } = {}) =>
   database.query(
     `INSERT INTO inbox (id, source, type, key, lane, payload)
@@ -89,13 +78,13 @@ describe('a claim of large messages', () => {
     expect(Math.max(...sizes.values())).toBe(8);
   });
 
-  it('is one transaction where all of them fit', async () => {
+  it('is one transaction if all of them fit', async () => {
     await load('middling', 20, { bytes: 20_000 });
     await until(async () => (await weights('middling')).length === 20);
     expect(new Set((await weights('middling')).map(({ xmin }) => xmin)).size).toBe(1);
   });
 
-  it('lets nothing pass a failure of an earlier part', async () => {
+  it('applies nothing of a key after a failure in an earlier part', async () => {
     await load('failing', 20, { failing: 3 });
     await until(async () => {
       const [third] = await database.query(`SELECT status FROM inbox WHERE id = 'failing-3'`);
@@ -106,7 +95,7 @@ describe('a claim of large messages', () => {
     expect((await weights('failing')).map(({ n }) => n)).toEqual([1, 2]);
   });
 
-  it('has its payloads for calls outside, and for what is done with their results', async () => {
+  it('has its payloads for prepare and for apply', async () => {
     await load('called', 3, { type: 'called' });
     await until(async () => (await weights('called')).length === 3);
     expect((await weights('called')).map(({ length }) => length)).toEqual(Array(3).fill(2 * MEGABYTE));
@@ -114,10 +103,10 @@ describe('a claim of large messages', () => {
 });
 
 describe('?pending=true', () => {
-  const read = <T>(key: string, look: (manager: EntityManager) => Promise<T>) =>
-    replica.app.nest.get(Pending).read(key, look);
+  const read = <T>(key: string, work: (manager: EntityManager) => Promise<T>) =>
+    replica.app.nest.get(Pending).read(key, work);
 
-  it('lays no more over than fits into memory: the first', async () => {
+  it('applies only as many pending messages as fit into memory: the first ones', async () => {
     await replica.call('PUT', '/v1/keys/waiting/hold', { body: { reason: 'in creation' } });
     await load('waiting', 12);
     const rows = await read('waiting', (manager) =>
@@ -126,7 +115,7 @@ describe('?pending=true', () => {
     expect(rows).toEqual(Array.from({ length: 8 }, (_, n) => ({ n: n + 1, length: MEGABYTE })));
   });
 
-  it('tells who comes when too many wait already to come again', async () => {
+  it('returns 503 when too many requests wait already', async () => {
     let open: () => void = () => undefined;
     const gate = new Promise<void>((resolve) => {
       open = resolve;
@@ -143,7 +132,7 @@ describe('?pending=true', () => {
     open();
     expect((refused as Problem).problem).toBe('overloaded');
     expect((refused as Problem).more.headers).toEqual({ 'retry-after': '1' });
-    const answers = await Promise.allSettled(asking);
-    expect(answers.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+    const responses = await Promise.allSettled(asking);
+    expect(responses.filter(({ status }) => status === 'rejected')).toHaveLength(1);
   });
 });

@@ -1,59 +1,37 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, Module } from '@nestjs/common';
-import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { startApp } from '../support/app.ts';
+import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { POLLING_OFF } from '../support/polling-off.ts';
 import { ok, startReceiver } from '../support/receiver.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-class Notes1763251300950 implements MigrationInterface {
-  async up(runner: QueryRunner): Promise<void> {
-    await runner.query('CREATE TABLE IF NOT EXISTS note (key text, text text)');
-  }
-  async down(runner: QueryRunner): Promise<void> {
-    await runner.query('DROP TABLE note');
-  }
-}
-
-/** Messages that stand still in their denormalizer until the test lets them go. */
-const standing = new Map<string, () => void>();
+/** Messages that wait in their denormalizer until the test releases them. */
+const waiting = new Map<string, () => void>();
 
 @Denormalizer({ types: ['note'] })
 @Injectable()
 class Notes {
   async apply({ key, payload }: Message<{ what: string }>, tx: ReadModelTransaction): Promise<void> {
     const { what } = payload;
-    if (what === 'stand') await new Promise<void>((resolve) => standing.set(key, resolve));
+    if (what === 'stand') await new Promise<void>((resolve) => waiting.set(key, resolve));
     await tx.query('INSERT INTO note VALUES ($1, $2)', [key, 'first']);
   }
 }
 
-@Module({ providers: [Notes] })
-class NotesModule {}
+const NOTES = oneTableReadModel('note (key text, text text)', [Notes]);
 
-const NOTES = { entities: [], migrations: [Notes1763251300950], module: NotesModule };
-
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, POLLING_OFF, [NOTES]);
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica, start } = sharedReplica(POLLING_OFF, [NOTES]);
 
 const post = (id: string, key: string, what: string) =>
   replica.call('POST', '/v1/messages', { body: { id, key, type: 'note', payload: { what } } });
 const ended = (id: string, status: string) =>
   until(async () => (await replica.call('GET', `/v1/messages/${id}`)).body.status === status);
-describe('with nobody looking for work', () => {
+describe('without polling', () => {
   it('a message releases its lane with the transaction that finishes it', async () => {
     await post('released', 'released', 'note');
     await ended('released', 'finished');
@@ -68,15 +46,15 @@ describe('with nobody looking for work', () => {
     });
   });
 
-  it('a message that comes while its lane is at work is handled right after', async () => {
+  it('a message that arrives while its lane is in use is handled right after', async () => {
     await post('stands', 'busy', 'stand');
-    await until(() => standing.has('busy'));
+    await until(() => waiting.has('busy'));
     await post('waits', 'busy', 'note');
-    standing.get('busy')!();
+    waiting.get('busy')!();
     await ended('waits', 'finished');
   });
 
-  it('a replica that starts goes through all lanes, however few it takes at a time', async () => {
+  it('a replica that starts scans all lanes, however few it leases at a time', async () => {
     await database.query(
       `INSERT INTO inbox (id, source, type, key, lane, payload)
        SELECT 'found-' || n, 'urn:test', 'note', 'found-' || n, n, '{"what": "note"}' FROM generate_series(1, 9) AS n`,
@@ -95,7 +73,7 @@ describe('with nobody looking for work', () => {
     }
   });
 
-  it('so is a delivery that comes while its lane is at work', async () => {
+  it('so is a delivery that arrives while its lane is in use', async () => {
     const receiver = await startReceiver();
     try {
       let answerFirst: () => void = () => undefined;
@@ -117,14 +95,14 @@ describe('with nobody looking for work', () => {
   });
 });
 
-describe('on another replica than the one that was posted to', () => {
+describe('on another replica than the one that accepted it', () => {
   const connections = (name: string) =>
     database.query(
       'SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1',
       [name],
     );
 
-  /** Roles split over two: one takes messages, the other applies them, one after the other. */
+  /** Two replicas with different roles: one accepts messages, the other applies them one by one. */
   async function handOver(settings: Record<string, string>, ready: () => Promise<boolean>): Promise<void> {
     await replica.close();
     const api = await startApp(database, { ...settings, ROLES: 'api' }, [NOTES]);
@@ -140,16 +118,16 @@ describe('on another replica than the one that was posted to', () => {
     } finally {
       await api.close();
       await inbox.close();
-      replica = await startApp(database, POLLING_OFF, [NOTES]);
+      await start();
     }
   }
 
-  it('a message is handled at once, because the other is told', async () => {
+  it('a message is handled at once, because the other replica is notified', async () => {
     const settings = { ...POLLING_OFF, DATABASE_POOLER: 'none' };
     await handOver(settings, async () => (await connections('sluice listen')).length === 2);
   });
 
-  it('behind a pooler that keeps no session, it is found by looking for it', async () => {
+  it('behind a pooler without sessions, it is found by polling', async () => {
     const settings = { ...POLLING_OFF, DATABASE_POOLER: 'transaction', INBOX_POLL: '50ms' };
     await handOver(settings, async () => (await connections('sluice listen')).length === 0);
   });

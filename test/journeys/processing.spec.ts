@@ -1,28 +1,18 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, Module } from '@nestjs/common';
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
 import { IsInt, IsOptional, IsString } from 'class-validator';
 import supertest from 'supertest';
-import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import { Refuse } from '../../src/contract/outcomes.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
-import { GUARDS } from '../../src/lanes/guards.ts';
-import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { GUARDS } from '../../src/lanes/lease.ts';
+import { ADMIN_KEY, startApp } from '../support/app.ts';
+import { createDatabase } from '../support/database.ts';
 import { metricsText } from '../support/metrics.ts';
+import { oneTableReadModel } from '../support/one-table-read-model.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
-
-class Ledger1763251300900 implements MigrationInterface {
-  async up(runner: QueryRunner): Promise<void> {
-    await runner.query(
-      `CREATE TABLE IF NOT EXISTS ledger (at bigserial, by text, key text, n int, CHECK (n <> 13))`,
-    );
-  }
-  async down(runner: QueryRunner): Promise<void> {
-    await runner.query('DROP TABLE ledger');
-  }
-}
 
 type Entry = { n: number; fail?: 'always' | 'twice' | 'refuse' };
 
@@ -64,7 +54,7 @@ class Edits extends First {}
 
 const END_SESSION = 'SELECT pg_terminate_backend(pg_backend_pid())';
 
-/** Fails as a connection does: one of its own to elsewhere, or, once, ours. */
+/** Fails like a connection: its own to another system, or, once, the one of the service. */
 @Denormalizer({ types: ['connected'] })
 @Injectable()
 class Connected {
@@ -80,7 +70,7 @@ class Connected {
   }
 }
 
-/** Calls outside that hang until the test lets them go. */
+/** Calls of prepare that hang until the test releases them. */
 const hanging: (() => void)[] = [];
 
 @Denormalizer({ types: ['slow'] })
@@ -95,29 +85,23 @@ class Slow {
   }
 }
 
-@Module({ providers: [First, Second, Third, Edits, Connected, Slow] })
-class LedgerModule {}
-
-const LEDGER = { entities: [], migrations: [Ledger1763251300900], module: LedgerModule };
+const LEDGER = oneTableReadModel('ledger (at bigserial, by text, key text, n int, CHECK (n <> 13))', [
+  First,
+  Second,
+  Third,
+  Edits,
+  Connected,
+  Slow,
+]);
 const SETTINGS = { INBOX_RETRY_SCHEDULE: '1ms,1ms', INBOX_POLL: '20ms' };
-/** Of dead letters: they are messages, too. */
+/** Without the alerts of dead letters, which are messages, too. */
 const NO_ALERTS = { ...SETTINGS, ROLES: 'api,inbox' };
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, SETTINGS, [LEDGER]);
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
-});
+const { database, replica, start } = sharedReplica(SETTINGS, [LEDGER]);
 
 const post = async (id: string, key: string, payload: Entry, type = 'ledger') => {
-  const answer = await replica.call('POST', '/v1/messages', { body: { id, key, type, payload } });
-  expect(answer.status).toBe(202);
+  const response = await replica.call('POST', '/v1/messages', { body: { id, key, type, payload } });
+  expect(response.status).toBe(202);
 };
 const story = async (id: string) => (await replica.call('GET', `/v1/messages/${id}`)).body;
 const ended = (id: string, status: string) => until(async () => (await story(id)).status === status);
@@ -130,7 +114,7 @@ const counter = async (name: string) => {
 };
 
 describe('processing', () => {
-  it('D2 A3 A8 finishes everything that is posted, with several workers on several replicas, each once', async () => {
+  it('D2 A3 A8 finishes every posted message once, with several workers on several replicas', async () => {
     const other = await startApp(database, { ...SETTINGS, INBOX_WORKERS: '4' }, [LEDGER]);
     const messages = Array.from({ length: 600 }, (_, n) => ({
       id: `m-${n}`,
@@ -197,7 +181,7 @@ describe('processing', () => {
     expect(rows.map(({ n }) => n)).toEqual(Array.from({ length: 20 }, (_, n) => n + 101));
   });
 
-  it('A2 D4 runs the denormalizers registered for the type, in turn', async () => {
+  it('A2 D4 runs the denormalizers of the type, in order', async () => {
     await post('turn', 'turn', { n: 1 });
     await ended('turn', 'finished');
     expect(await ledger('turn')).toEqual([
@@ -224,14 +208,14 @@ describe('processing', () => {
     expect(dead.body.items).toHaveLength(1);
   });
 
-  it('tries again and succeeds', async () => {
+  it('retries and succeeds', async () => {
     await post('third', 'third', { n: 3, fail: 'twice' });
     await ended('third', 'finished');
     expect(await story('third')).toMatchObject({ attempt: 3, error: null });
     expect(await ledger('third')).toHaveLength(2);
   });
 
-  it('charges only the guilty one of a batch, and holds only its key', async () => {
+  it('charges only the failed message of a batch, and holds only its key', async () => {
     const messages = Array.from({ length: 40 }, (_, n) => ({
       id: `g-${n}`,
       key: `g-${n % 10}`,
@@ -255,7 +239,7 @@ describe('processing', () => {
     await ended('g-33', 'finished');
   });
 
-  it('a dead letter that came without a key holds nothing, whatever other messages call themselves', async () => {
+  it('holds nothing for a dead letter without a key, whatever the keys of other messages are', async () => {
     const event = (source: string, data: unknown) =>
       replica.call('POST', '/v1/messages', {
         headers: { 'content-type': 'application/cloudevents+json' },
@@ -271,7 +255,7 @@ describe('processing', () => {
     await ended('keyed', 'finished');
   });
 
-  it('A7 lets no message pass an earlier one of its key that fails only when it is tried without it', async () => {
+  it('A7 keeps the order when an earlier message of the key fails only when it is retried without the later one', async () => {
     const messages = [{ n: 1, fail: 'twice' }, { n: 'none' }, { n: 3 }].map((payload, n) => ({
       id: `p-${n}`,
       key: 'p',
@@ -284,7 +268,7 @@ describe('processing', () => {
     expect(await story('p-2')).toMatchObject({ status: 'held', attempt: 0 });
   });
 
-  it('tries again what failed at a connection of its own to elsewhere, as anything that fails', async () => {
+  it('retries a message whose connection to another system failed, like any failure', async () => {
     await post('elsewhere', 'elsewhere', { n: 1 }, 'connected');
     await ended('elsewhere', 'dead');
     expect(await story('elsewhere')).toMatchObject({
@@ -293,13 +277,16 @@ describe('processing', () => {
     });
   });
 
-  it.each(['query', 'manager'])('charges nobody for our own connection that broke (tx.%s)', async (by) => {
-    await post(`cut-${by}`, by, { n: 1 }, 'connected');
-    await ended(`cut-${by}`, 'finished');
-    expect(await story(`cut-${by}`)).toMatchObject({ attempt: 1, error: null });
-  });
+  it.each(['query', 'manager'])(
+    'charges no message for a broken connection of the service (tx.%s)',
+    async (by) => {
+      await post(`cut-${by}`, by, { n: 1 }, 'connected');
+      await ended(`cut-${by}`, 'finished');
+      expect(await story(`cut-${by}`)).toMatchObject({ attempt: 1, error: null });
+    },
+  );
 
-  it('C2 A9 applies an edit that a later one would have replaced which expires while their key waits', async () => {
+  it('C2 A9 applies an edit whose later replacement expires while their key waits', async () => {
     const own = await createDatabase();
     const patient = await startApp(own, { ...SETTINGS, INBOX_RETRY_SCHEDULE: '700ms,700ms' }, [LEDGER]);
     const [{ soon }] = (await own.query(`SELECT now() + interval '500 ms' AS soon`)) as [{ soon: Date }];
@@ -318,20 +305,20 @@ describe('processing', () => {
     expect(rows.map(({ status }) => status)).toEqual(['finished', 'finished', 'expired']);
   });
 
-  it('buries at once what a denormalizer refuses', async () => {
+  it('makes a refused message dead at once', async () => {
     await post('refused', 'refused', { n: 1, fail: 'refuse' });
     await ended('refused', 'dead');
     expect(await story('refused')).toMatchObject({ attempt: 1, error: 'Refuse: not wanted' });
   });
 
-  it('A12 finishes a message of a type nobody handles, counted', async () => {
+  it('A12 finishes a message of an unhandled type, counted', async () => {
     const before = await counter('sluice_messages_unhandled_total');
     await post('unhandled', 'unhandled', { n: 1 }, 'nobody/wants');
     await ended('unhandled', 'finished');
     expect((await counter('sluice_messages_unhandled_total')) - before).toBe(1);
   });
 
-  it('A12 warns of a type nobody handles once per process, and not of types without end', async () => {
+  it('A12 warns of an unhandled type once per process, and of a limited number of types', async () => {
     const warned = () =>
       replica.lines
         .map((line) => JSON.parse(line))
@@ -359,7 +346,7 @@ describe('processing', () => {
     expect(warned()).toHaveLength(1_000);
   });
 
-  it('A14 goes on with the other messages while ten calls outside hang', async () => {
+  it('A14 continues with other messages while ten prepare calls hang', async () => {
     for (let n = 0; n < 10; n++) await post(`slow-${n}`, `slow-${n}`, { n }, 'slow');
     await until(() => hanging.length === 10);
     const messages = Array.from({ length: 200 }, (_, n) => ({
@@ -386,7 +373,7 @@ describe('processing', () => {
     expect(await ledger('slow-9')).toEqual([{ by: 'prepared', n: 0 }]);
   });
 
-  it('D3 claims outside the processing transaction: the mark is there while the message is handled', async () => {
+  it('D3 claims outside the processing transaction: the status is processing while the message is handled', async () => {
     await post('marked', 'marked', { n: 0 }, 'slow');
     await until(() => hanging.length === 1);
     expect(await story('marked')).toMatchObject({ status: 'processing', attempt: 1 });
@@ -394,7 +381,7 @@ describe('processing', () => {
     await ended('marked', 'finished');
   });
 
-  it('A14 makes no more calls outside at a time than it is told to, however many wait in one lane', async () => {
+  it('A14 limits the concurrent prepare calls, however many messages wait in one lane', async () => {
     const own = await createDatabase();
     const few = await startApp(own, { ...SETTINGS, INBOX_PREPARE_CONCURRENCY: '2' }, [LEDGER]);
     const messages = Array.from({ length: 5 }, () => ({ key: 'k', type: 'slow', payload: {} }));
@@ -409,7 +396,7 @@ describe('processing', () => {
     await own.drop();
   });
 
-  it('A9 A14 ends what became too late while it waited for its turn to call outside, without the call', async () => {
+  it('A9 A14 expires a message while it waits for its prepare, without the call', async () => {
     const own = await createDatabase();
     const few = await startApp(own, { ...SETTINGS, INBOX_PREPARE_CONCURRENCY: '1' }, [LEDGER]);
     const [{ soon }] = (await own.query(`SELECT now() + interval '400 ms' AS soon`)) as [{ soon: Date }];
@@ -437,13 +424,13 @@ describe('processing', () => {
     await own.drop();
   });
 
-  it('A13 E7 gives back what waits for a call outside when it is told to stop, uncharged', async () => {
+  it('A13 E7 gives back messages that wait for prepare when it stops, uncharged', async () => {
     const leaving = await startApp(database, SETTINGS, [LEDGER]);
     await replica.close();
-    const answer = await leaving.call('POST', '/v1/messages', {
+    const response = await leaving.call('POST', '/v1/messages', {
       body: { id: 'given-back', key: 'given-back', type: 'slow', payload: {} },
     });
-    expect(answer.status).toBe(202);
+    expect(response.status).toBe(202);
     await until(() => hanging.length === 1);
     await leaving.close();
     const [row] = await database.query(`SELECT status, attempt FROM inbox WHERE id = 'given-back'`);
@@ -453,13 +440,13 @@ describe('processing', () => {
     );
     expect(lanes).toEqual({ n: 0 });
     hanging.splice(0);
-    replica = await startApp(database, SETTINGS, [LEDGER]);
+    await start();
     await until(() => hanging.length === 1);
     for (const letGo of hanging.splice(0)) letGo();
     await ended('given-back', 'finished');
   });
 
-  it('A14 keeps the lane of a call outside that takes longer than the lease, though another wants it', async () => {
+  it('A14 keeps the lane of a prepare that takes longer than the lease, though another replica polls', async () => {
     const own = await createDatabase();
     const replicas = [
       await startApp(own, SETTINGS, [LEDGER], { inboxLease: 600 }),
@@ -478,7 +465,7 @@ describe('processing', () => {
     expect([calls, row]).toEqual([1, { attempt: 1 }]);
   });
 
-  it('takes a call outside that does not end in time for a failed attempt', async () => {
+  it('counts a prepare that does not end in time as a failed attempt', async () => {
     const own = await createDatabase();
     const hasty = await startApp(own, { ...NO_ALERTS, INBOX_RETRY_SCHEDULE: '1ms' }, [LEDGER], {
       inboxPrepareTimeout: 100,
@@ -492,7 +479,7 @@ describe('processing', () => {
     expect(row).toEqual({ attempt: 2, error: 'Error: prepare took too long or was stopped' });
   });
 
-  /** Handled elsewhere while its call outside hung: by the time it is back, the lane is another's, and the row finished. */
+  /** Handled by another replica while its prepare hung: when it returns, the lane has another holder and the row is finished. */
   async function overtaken(): Promise<number> {
     const own = await createDatabase();
     const slow = await startApp(own, SETTINGS, [LEDGER]);
@@ -513,18 +500,18 @@ describe('processing', () => {
     return rows.length;
   }
 
-  it('applies nothing twice by the count of what it finished, where the fence does not hold', async () => {
+  it('applies nothing twice because of the finish count, without the fence', async () => {
     GUARDS.fence = false;
     expect(await overtaken().finally(() => Object.assign(GUARDS, { fence: true }))).toBe(1);
   });
 
-  it('would apply it twice without that, too', async () => {
+  it('would apply it twice without both', async () => {
     Object.assign(GUARDS, { fence: false, settledCount: false });
     const restore = () => Object.assign(GUARDS, { fence: true, settledCount: true });
     expect(await overtaken().finally(restore)).toBe(2);
   });
 
-  it('goes on behind a dead letter where it is told to skip those', async () => {
+  it('continues behind a dead letter if it is set to skip them', async () => {
     const own = await createDatabase();
     const skipping = await startApp(own, { ...NO_ALERTS, INBOX_ON_DEAD: 'skip' }, [LEDGER]);
     const messages = [{ n: 1 }, { n: 2, fail: 'refuse' }, { n: 3 }].map((payload) => ({
@@ -542,7 +529,7 @@ describe('processing', () => {
     expect(holds).toEqual([]);
   });
 
-  it('A12 buries a message of a type nobody handles where it is told to', async () => {
+  it('A12 makes a message of an unhandled type dead if it is set so', async () => {
     const own = await createDatabase();
     const strict = await startApp(own, { ...NO_ALERTS, INBOX_UNHANDLED: 'dead' }, [LEDGER]);
     const messages = ['nobody/wants', 'ledger'].map((type) => ({ type, payload: { n: 1 } }));
@@ -557,7 +544,7 @@ describe('processing', () => {
     ]);
   });
 
-  it('counts a lane once that is lost while a call outside hangs', async () => {
+  it('counts a lane once that is lost while a prepare hangs', async () => {
     const own = await createDatabase();
     const holder = await startApp(own, SETTINGS, [LEDGER], { inboxLease: 1_500 });
     const lost = async () => {
@@ -585,7 +572,7 @@ describe('processing', () => {
     const text = (await apiOnly.call('GET', '/metrics')).text;
     expect(text).not.toMatch(/loop="inbox/);
     await apiOnly.close();
-    replica = await startApp(database, SETTINGS, [LEDGER]);
+    await start();
     await ended('alone', 'finished');
   });
 });

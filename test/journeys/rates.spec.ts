@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterEach(() => cluster.clear());
 afterAll(() => cluster.close());
 
-/** The most that arrived within any window of that length. */
+/** The max number that arrived within any window of that length. */
 function maxWithin(times: readonly number[], windowMs: number): number {
   let most = 0;
   for (let first = 0, last = 0; last < times.length; last++) {
@@ -31,7 +31,7 @@ const messages = (type: string, count: number, key: (n: number) => string) =>
 describe('E4 rates, over all replicas and measured at the receiver', () => {
   const [perSecond, burst, total] = [40, 12, 110];
 
-  /** Sends them all; answers with the share of the rate that was used. */
+  /** Sends them all; returns the share of the rate that was used. */
   async function shareUsed(listener: string): Promise<number> {
     const receiver = await cluster.listen(listener, { rateLimit: { perSecond, burst } });
     const delay = monitorEventLoopDelay({ resolution: 5 });
@@ -39,14 +39,14 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
     await cluster.post(...messages(`${listener}/x`, total, (n) => `k-${n}`));
     await until(() => receiver.received.length === total);
     const times = arrivals(receiver);
-    // Replicas and receiver are one process here: what came while it stood still is counted at one moment.
+    // Replicas and receiver share a process: what arrived while it was blocked is counted at one moment.
     const standstillMs = delay.max / 1e6;
     delay.disable();
     for (const windowMs of [500, 1_000, 2_000]) {
       const allowed = burst + (perSecond * (windowMs + standstillMs)) / 1_000;
       expect(maxWithin(times, windowMs)).toBeLessThanOrEqual(allowed);
     }
-    // At the end only a few lanes have something left, and a lane is one call at a time.
+    // At the end only a few lanes have deliveries left, and a lane has one call at a time.
     const [first, last] = [burst, Math.floor(total * 0.8)];
     const seconds = (times[last]! - times[first]!) / 1_000;
     for (const replica of cluster.replicas) {
@@ -58,15 +58,15 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
     return (last - first) / seconds / perSecond;
   }
 
-  it('never more than the rate and a burst in any window, and at least 0.95 of it is used', async () => {
-    // A machine that is busy with something else uses less; one that is never able to is a fault.
+  it('never exceed the rate plus a burst in any window, and at least 0.95 of it is used', async () => {
+    // A busy machine uses less; a rate that is never reached is an error.
     const shares: number[] = [];
     while (shares.length < 5 && !(shares.at(-1)! >= 0.95))
       shares.push(await shareUsed(`limited-${shares.length}`));
     expect(Math.max(...shares)).toBeGreaterThanOrEqual(0.95);
   });
 
-  it('of a key, too: one after the other at its pace, while other keys are not kept waiting', async () => {
+  it('of a key apply, too: one after the other, without delaying other keys', async () => {
     const rateLimit = { perKey: { perSecond: 4 } };
     const receiver = await cluster.listen('chats', { rateLimit });
     await cluster.post(
@@ -84,7 +84,7 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
     expect(order).toEqual([0, 1, 2, 3, 4]);
   });
 
-  it('a limit per key holds without order, too', async () => {
+  it('per key apply without order, too', async () => {
     const receiver = await cluster.listen('unordered', {
       ordered: false,
       rateLimit: { perKey: { perSecond: 5 } },
@@ -96,7 +96,7 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
     expect(times[2]! - times[1]!).toBeGreaterThanOrEqual(199);
   });
 
-  it('another limit counts at once, also for those who wait already', async () => {
+  it('that change apply at once, also to deliveries that already wait', async () => {
     const receiver = await cluster.listen('changing', { rateLimit: { perSecond: 0.1, burst: 1 } });
     await cluster.post(...messages('changing/x', 30, (n) => `k-${n}`));
     await until(() => receiver.received.length === 1);
@@ -104,7 +104,7 @@ describe('E4 rates, over all replicas and measured at the receiver', () => {
     await until(() => receiver.received.length === 30, 5_000);
   });
 
-  it('whoever is paused while waiting for a turn does not wait for it, and loses nothing', async () => {
+  it('do not delay a listener that is paused meanwhile, which loses nothing', async () => {
     const receiver = await cluster.listen('resting', { rateLimit: { perSecond: 0.1, burst: 1 } });
     await cluster.post(...messages('resting/x', 10, (n) => `k-${n}`));
     await until(() => receiver.received.length === 1);

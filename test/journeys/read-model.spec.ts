@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Answer, PRODUCE_KEY, READ_KEY, startApp, type TestApp } from '../support/app.ts';
+import { type ApiResponse, PRODUCE_KEY, READ_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 
@@ -18,7 +18,7 @@ afterAll(async () => {
 
 type Fact = 'applied' | 'invited' | 'accepted' | 'rejected' | 'withdrawn';
 
-/** Posts something about a candidate, under the candidate's key unless told otherwise; answers with the id. */
+/** Posts a message about a candidate, with the candidate's key unless given; returns the id. */
 async function post(
   fact: Fact,
   candidateId: string,
@@ -46,7 +46,7 @@ async function finished(ids: readonly string[]): Promise<void> {
   });
 }
 
-const get = (path: string, headers: Record<string, string> = {}): Promise<Answer> =>
+const get = (path: string, headers: Record<string, string> = {}): Promise<ApiResponse> =>
   other.call('GET', `/v1/${path}`, { headers });
 
 async function hold(key: string): Promise<void> {
@@ -56,10 +56,10 @@ async function hold(key: string): Promise<void> {
 
 const release = (key: string) => one.call('DELETE', `/v1/keys/${key}/hold`);
 
-const problem = ({ status, body }: Answer) => [status, body.type?.split('/').at(-1)];
+const problem = ({ status, body }: ApiResponse) => [status, body.type?.split('/').at(-1)];
 
 describe('D8 the recruitment read model', () => {
-  it('shows what upstream told, with the history and the vacancy it is about', async () => {
+  it('shows what upstream sent, with the history and the vacancy', async () => {
     await post('applied', 'ada', { name: 'Ada', vacancyId: 'v-ada', by: 'Ada herself' });
     await post('invited', 'ada', { by: 'Grace', interviewAt: '2026-02-10T09:00:00Z' });
     const last = await post('accepted', 'ada', { by: 'Grace' }, { occurredAt: '2026-02-11T12:00:00.123Z' });
@@ -86,7 +86,7 @@ describe('D8 the recruitment read model', () => {
     });
   });
 
-  it('takes the message of the source document, which has no key, for a candidate it knows and for one it does not', async () => {
+  it('applies the message of the source document, which has no key, to a known and to an unknown candidate', async () => {
     await finished([await post('applied', 'keyless', { name: 'Konrad' })]);
     for (const candidateId of ['keyless', 'stranger']) {
       const body = { type: 'urn:ekp:events/candidate-accepted', payload: { candidateId } };
@@ -95,7 +95,7 @@ describe('D8 the recruitment read model', () => {
     }
   });
 
-  it('makes a dead letter, with every fault in it, of a payload that does not match', async () => {
+  it('makes a dead letter of an invalid payload, with every error', async () => {
     const id = await post('applied', 'c-bad', { name: 7, vacancyId: '' });
     const dead = await until(async () => {
       const { body } = await get(`messages/${id}`);
@@ -106,7 +106,7 @@ describe('D8 the recruitment read model', () => {
     expect(dead.error).toMatch(/\/vacancyId must be longer than/);
   });
 
-  it('finds candidates by ids that need escaping, and answers for impossible ones without a fault', async () => {
+  it('finds candidates by ids that need escaping, and returns 404 for impossible ones', async () => {
     const id = 'ł/ö %2F?#';
     const after = await post('applied', id, { name: 'Łucja' });
     expect((await get(`candidates/${encodeURIComponent(id)}?after=${after}`)).body.name).toBe('Łucja');
@@ -117,14 +117,14 @@ describe('D8 the recruitment read model', () => {
       expect((await get(path)).status).toBe(422);
   });
 
-  it('describes its answers in the OpenAPI document', async () => {
+  it('describes its responses in the OpenAPI document', async () => {
     const { paths, components } = (await get('../openapi.json')).body;
     for (const [path, schema] of [
       ['/v1/candidates/{id}', 'CandidateWithHistory'],
       ['/v1/vacancies/{id}', 'VacancyWithCounts'],
     ] as const) {
-      const answer = paths[path].get.responses['200'].content['application/json'].schema;
-      expect(answer).toEqual({ $ref: `#/components/schemas/${schema}` });
+      const response = paths[path].get.responses['200'].content['application/json'].schema;
+      expect(response).toEqual({ $ref: `#/components/schemas/${schema}` });
       expect(Object.keys(components.schemas[schema].properties)).toContain('status');
     }
     const list = paths['/v1/candidates'].get;
@@ -146,7 +146,7 @@ describe('?after= reads what was written', () => {
     }
   });
 
-  it('answers 503 read-model-behind at the end of the wait, and as soon as it is applied otherwise', async () => {
+  it('returns 503 read-model-behind at the end of the wait, or the result as soon as it is applied', async () => {
     await hold('late');
     const id = await post('applied', 'late', { name: 'Late' });
     const began = performance.now();
@@ -161,7 +161,7 @@ describe('?after= reads what was written', () => {
     expect((await waiting).body.items).toMatchObject([{ id: 'late', status: 'applied' }]);
   });
 
-  it('answers 409 for a message that will not be applied, 404 for one that was never posted', async () => {
+  it('returns 409 for a message that will not be applied, 404 for one that was never posted', async () => {
     const dead = await post('applied', 'c-dead', { name: 7 });
     expect(problem(await get(`candidates?after=${dead}`))).toEqual([409, 'message-dead']);
     const past = '2026-01-01T00:00:00Z';
@@ -171,7 +171,7 @@ describe('?after= reads what was written', () => {
       expect(problem(await get(`candidates?after=${after}`))).toEqual([404, 'not-found']);
   });
 
-  it('means the message of the caller where several sources used the id', async () => {
+  it('uses the message of the caller if several sources used the id', async () => {
     await hold('theirs');
     const applied = (key: string) => ({
       body: { id: 'shared', type: 'urn:ekp:events/candidate-applied', key, payload: { candidateId: key } },
@@ -202,7 +202,7 @@ describe('?after= reads what was written', () => {
 });
 
 describe('ETag', () => {
-  it('answers 304 without a body until something changes', async () => {
+  it('returns 304 without a body until something changes', async () => {
     await finished([await post('applied', 'tagged', { name: 'Tag', vacancyId: 'v-tagged' })]);
     const paths = [
       'candidates/tagged',
@@ -237,7 +237,7 @@ describe('lists', () => {
     const messages = names.map((name, n) => ({
       type: 'urn:ekp:events/candidate-applied',
       key: `list-${n}`,
-      // Every third one at the same moment: the id has to break the tie.
+      // Every third one at the same time: the id has to break the tie.
       occurredAt: `2025-01-${10 + Math.floor(n / 3)}T00:00:00.001Z`,
       payload: { candidateId: `list-${n}`, vacancyId, ...(name ? { name } : {}) },
     }));
@@ -277,7 +277,7 @@ describe('lists', () => {
     },
   );
 
-  it('keeps its pages whatever is written between them', async () => {
+  it('keeps its pages stable while rows are written', async () => {
     let n = 0;
     const between = async () => {
       const occurredAt = n % 2 ? '2024-01-01T00:00:00Z' : '2026-01-01T00:00:00Z';
@@ -288,7 +288,7 @@ describe('lists', () => {
     expect(n).toBeGreaterThan(1);
   });
 
-  it('filters by status, and by how the name begins, capitals or not, patterns taken literally', async () => {
+  it('filters by status, and by the start of the name, case-insensitive, with literal patterns', async () => {
     const named = async (query: string) => (await pages(`sort=appliedAt&${query}`)).map(({ name }) => name);
     expect(await named('name=AN')).toEqual(['anna', 'Anna', 'Anna']);
     expect(await named('name=%C3%A4nn')).toEqual(['Änne']);
@@ -324,7 +324,7 @@ describe('lists', () => {
     ]);
   });
 
-  it('refuses what it does not know by name', async () => {
+  it('refuses unknown parameters by name', async () => {
     const { body } = await get('candidates?statis=accepted');
     expect(body.detail).toContain('did you mean "status"?');
     const cursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -358,7 +358,7 @@ describe('C7 ?pending=true', () => {
              (SELECT json_agg(step ORDER BY candidate_id, step) FROM candidate_step AS step)::text AS steps,
              (SELECT json_agg(inbox ORDER BY position) FROM inbox)::text AS inbox`);
 
-  it('shows what will be when the waiting messages of the key are applied, and leaves nothing behind', async () => {
+  it('shows the state after the pending messages of the key, and changes nothing', async () => {
     await hold('future');
     const ids = [
       await post('applied', 'future', { name: 'Futura', vacancyId: 'v-future' }),
@@ -378,7 +378,7 @@ describe('C7 ?pending=true', () => {
     expect((await get('candidates/future?pending=true')).body).toEqual(body);
   });
 
-  it('shows a vacancy, too, whose messages have its id for their key', async () => {
+  it('also shows a vacancy, whose messages have its id as key', async () => {
     await hold('v-next');
     for (const what of ['opened', 'closed'])
       await one.call('POST', '/v1/messages', {
@@ -395,7 +395,7 @@ describe('C7 ?pending=true', () => {
     expect(problem(await get('vacancies?pending=true'))).toEqual([422, 'invalid']);
   });
 
-  it('stops at a message that would fail, as the key will', async () => {
+  it('stops at a message that would fail, as the key would', async () => {
     await hold('stuck');
     await post('applied', 'stuck', { name: 'Stuck' });
     await post('invited', 'stuck', { interviewAt: 'never' });
@@ -407,7 +407,7 @@ describe('C7 ?pending=true', () => {
     expect(problem(await get('candidates/unheard-of?pending=true'))).toEqual([404, 'not-found']);
   });
 
-  it('answers consistently while the same messages are being applied', async () => {
+  it('returns consistent results while the same messages are being applied', async () => {
     const facts = Array.from({ length: 60 }, (_, n) => (n % 2 ? 'rejected' : 'invited') as Fact);
     const busy = facts.map((fact) => ({
       type: `urn:ekp:events/candidate-${fact}`,
@@ -415,12 +415,14 @@ describe('C7 ?pending=true', () => {
       payload: { candidateId: 'busy' },
     }));
     await one.call('POST', '/v1/messages/batch', { body: { messages: busy } });
-    const answers = await Promise.all(Array.from({ length: 12 }, () => get('candidates/busy?pending=true')));
-    for (const { status, body } of answers) {
+    const responses = await Promise.all(
+      Array.from({ length: 12 }, () => get('candidates/busy?pending=true')),
+    );
+    for (const { status, body } of responses) {
       if (status === 503) continue;
       expect([status, body.version, body.status]).toEqual([200, 60, 'rejected']);
     }
-    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(0);
+    expect(responses.filter(({ status }) => status === 200).length).toBeGreaterThan(0);
   });
 });
 
@@ -454,7 +456,7 @@ describe('vacancies that many candidates share', () => {
     } finally {
       await Promise.all(replicas.map((replica) => replica.close()));
     }
-    // A connection tells what it counted when it ends, at the latest.
+    // A connection reports its statistics when it ends, at the latest.
     const counted = 'SELECT deadlocks, xact_commit FROM pg_stat_database WHERE datname = current_database()';
     const [stats] = await shared.query<{ deadlocks: string; xact_commit: string }>(counted);
     expect(Number(stats!.xact_commit)).toBeGreaterThan(20);

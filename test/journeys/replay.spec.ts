@@ -17,9 +17,9 @@ const LONG_AGO = '2020-01-01T00:00:00Z';
 
 async function replay(listener: string, filter: Record<string, unknown> = {}) {
   const body = { since: LONG_AGO, ...filter };
-  const answer = await cluster.call('POST', `/v1/listeners/${listener}/replay`, body);
-  expect([answer.status, answer.body]).toEqual([202, expect.anything()]);
-  return answer.body as { id: string; matched: number; selecting: boolean; location: string };
+  const response = await cluster.call('POST', `/v1/listeners/${listener}/replay`, body);
+  expect([response.status, response.body]).toEqual([202, expect.anything()]);
+  return response.body as { id: string; matched: number; selecting: boolean; location: string };
 }
 
 const progress = async ({ location }: { location: string }) => (await cluster.call('GET', location)).body;
@@ -29,7 +29,7 @@ async function finished(started: { location: string }) {
   return progress(started);
 }
 
-/** Sent once, all of it: `a1 b1 a2` are messages of keys a and b. */
+/** Sends all of them once: `a1 b1 a2` are messages of keys a and b. */
 async function sent(
   listener: string,
   names: string,
@@ -51,7 +51,7 @@ const data = ({ received }: Receiver) => received.map(({ body }) => body.data as
 const ofKey = (receiver: Receiver, key: string) => data(receiver).filter((name) => name.startsWith(key));
 
 describe('replay', () => {
-  it('sends everything again, each key in order, under the same ids, and says why in the record', async () => {
+  it('sends everything again, each key in order, with the same ids, and records the reason', async () => {
     const receiver = await sent('all', 'a1 b1 a2 b2 a3', () => 'x', status(201));
     receiver.respond = status(200);
     const started = await replay('all');
@@ -69,11 +69,11 @@ describe('replay', () => {
     ]);
   });
 
-  it('finds what was created in a time also where transactions were long, and their positions are not in its order', async () => {
+  it('finds deliveries of a time span even if long transactions put their positions out of order', async () => {
     await cluster.listen('mixed');
     await cluster.post({ type: 'mixed-up' });
     await cluster.call('POST', '/v1/listeners/mixed/pause');
-    // Begun one after the other, a minute each, and given their positions up to 50 minutes later.
+    // Started one after the other, a minute each, with positions assigned up to 50 minutes later.
     await cluster.database.query(
       `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at, created_at)
        SELECT $1, $1 * 256, (SELECT max(position) FROM inbox), 'mixed', 1, 'finished', now(),
@@ -92,7 +92,7 @@ describe('replay', () => {
     expect(await replay('mixed', { since: '2025-01-01T00:00:00Z' })).toMatchObject({ matched: 1_000 });
   });
 
-  it('means what the filter says: types, keys, time', async () => {
+  it('applies the filter: types, keys, time', async () => {
     const receiver = await sent('some', 'a1 b1 a2 b2', (n) => (n < 2 ? 'created' : 'removed'));
     await finished(await replay('some', { types: ['some/created'] }));
     expect(data(receiver).toSorted()).toEqual(['a1', 'b1']);
@@ -107,7 +107,7 @@ describe('replay', () => {
     expect(data(receiver)).toEqual(['a1', 'a2']);
   });
 
-  it('of what failed only sends dead letters, from their first attempt on', async () => {
+  it('of failed deliveries sends only dead letters, from their first attempt on', async () => {
     const receiver = await cluster.listen('failed', { terminalStatuses: [400] });
     receiver.respond = (received, response, count) =>
       (received.body.data === 'bad' ? status(400) : ok)(received, response, count);
@@ -127,7 +127,7 @@ describe('replay', () => {
     expect(await cluster.delivery(bad, 'finished')).toMatchObject({ attempt: 1, error: null });
   });
 
-  it('of a dead letter that holds its key lets the key go on, in order', async () => {
+  it('of a dead letter that holds its key lets the key continue, in order', async () => {
     const receiver = await cluster.listen(
       'holding',
       { terminalStatuses: [400], onDead: 'hold' },
@@ -143,7 +143,7 @@ describe('replay', () => {
     expect(data(receiver)).toEqual([1, 2, 3]);
   });
 
-  it('keeps live deliveries of a key behind it, and those of other keys do not wait', async () => {
+  it('keeps live deliveries of a key behind it, while other keys do not wait', async () => {
     const receiver = await sent('live', 'a1 a2 a3');
     const held: (() => void)[] = [];
     receiver.respond = (received, response, count) =>
@@ -165,7 +165,7 @@ describe('replay', () => {
     expect(ofKey(receiver, 'a')).toEqual(['a1', 'a2', 'a3', 'a4']);
   });
 
-  it('is paced, and one whose listener is down does not keep another from going on', async () => {
+  it('is paced, and one whose listener is down does not block another', async () => {
     const keys = Array.from({ length: 700 }, (_, n) => n);
     const stuck = await cluster.listen('stuck', { timeout: '50s' });
     await cluster.post(...keys.map((n) => ({ type: 'stuck/x', key: `k-${n}` })));
@@ -178,11 +178,11 @@ describe('replay', () => {
     expect(data(fine).toSorted()).toEqual(['a1', 'b1']);
     const { held = 0, processing = 0, finished: left = 0 } = await cluster.counts('stuck');
     expect(held + processing).toBeGreaterThanOrEqual(16);
-    // Enough is on its way; the rest is not reopened.
+    // The max is in flight; the rest is not reopened.
     expect(left).toBeGreaterThan(50);
   });
 
-  it('of many starts at once: the rest is selected in the background, and nothing is sent before', async () => {
+  it('of many deliveries starts at once: the rest is selected in the background, and nothing is sent before', async () => {
     const receiver = await cluster.listen('many', { lanes: 4 });
     const names = Array.from({ length: 2_700 }, (_, n) => `${n % 100}:${n}`);
     for (let n = 0; n < names.length; n += 900)
@@ -212,13 +212,13 @@ describe('replay', () => {
       await until(() => cluster.replicas.some(({ lines }) => lines.some((line) => line.includes('not now'))));
       const selecting = { status: 'running', selecting: true, matched: 2_000, sent: 0, waiting: 2_000 };
       expect(await progress(started)).toMatchObject(selecting);
-      // Settled after it was asked for; owed after it was.
+      // Settled after the replay was created; created after it.
       held[0]!();
       await cluster.delivery(late, 'finished');
       const [live] = await cluster.post({ type: 'many/x', key: '7', payload: 'live' });
       await cluster.delivery(live, 'finished');
       expect(data(receiver)).toEqual(['late', 'live']);
-      // What the version before takes for its own to go on with.
+      // What the previous version would continue with.
       expect(
         await cluster.database.query('SELECT FROM replay WHERE done_at IS NULL AND id = $1', [started.id]),
       ).toEqual([]);
@@ -239,7 +239,7 @@ describe('replay', () => {
     }
   });
 
-  it('of a long key goes on in parts, before live ones of it; one that fails keeps no other back', async () => {
+  it('of a long key continues in steps, before live deliveries of it; one that fails blocks no other', async () => {
     const names = Array.from({ length: 1_200 }, (_, n) => `a${n + 1}`);
     const receiver = await cluster.listen('long');
     for (const part of [names.slice(0, 600), names.slice(600)])
@@ -273,7 +273,7 @@ describe('replay', () => {
     expect(JSON.parse(failed!)).toMatchObject({ event: 'listener.replay-failed', retryInMs: 1_000 });
   });
 
-  describe('of a key that dead letters of it are revived of at the same time', () => {
+  describe('of a key whose dead letters are revived at the same time', () => {
     const BOTH = ['replay', 'ruling'] as const;
     type Which = (typeof BOTH)[number];
     const NUMBERS = Array.from({ length: 1_200 }, (_, n) => n + 1);
@@ -282,7 +282,7 @@ describe('replay', () => {
       ruling: `OLD.sequence = 1102 AND OLD.status = 'dead'`,
     };
 
-    /** The odd ones of key a are to be replayed, the even ones are dead letters. */
+    /** The odd ones of key a are replayed, the even ones are dead letters. */
     async function oddAndEven(listener: string, definition: Record<string, unknown> = {}): Promise<Receiver> {
       const receiver = await cluster.listen(listener, { lanes: 1, ...definition });
       const type = (n: number) => `${listener}/${n % 2 ? 'odd' : 'even'}`;
@@ -306,7 +306,7 @@ describe('replay', () => {
 
     const heldOf = (listener: string) => (count: number) =>
       until(async () => (await cluster.counts(listener)).held === count);
-    /** Sent, so that the lane was looked at. */
+    /** Waits until another delivery is sent, so that the lane was claimed. */
     async function passes(listener: string, key: string, payload = key): Promise<void> {
       const [passing] = await cluster.post({ type: `${listener}/${payload}`, key, payload });
       await cluster.delivery(passing, 'finished');
@@ -325,7 +325,7 @@ describe('replay', () => {
       ['ruling', 'replay', 'replay'],
       ['replay', 'ruling', 'replay'],
       ['ruling', 'replay', 'ruling'],
-    ] as const)('sends all before live ones: %s, %s half way, %s through first', async (...order) => {
+    ] as const)('sends all before live ones: %s, %s partly done, %s finished first', async (...order) => {
       const [earlier, later, through] = order;
       const listener = order.join('-');
       const receiver = await oddAndEven(listener);
@@ -347,7 +347,7 @@ describe('replay', () => {
       expect(data(receiver)).toEqual(['b', ...NUMBERS, 'live']);
     });
 
-    it('lets a key that waits behind its dead letter go on, when the ruling is through with it', async () => {
+    it('lets a key that waits behind its dead letter continue when the action has finished the key', async () => {
       const receiver = await oddAndEven('behind');
       await passes('behind', 'a', 'again');
       receiver.received.splice(0);
@@ -381,7 +381,7 @@ describe('replay', () => {
     });
 
     it.each(['before', 'after'])(
-      'waits for one that died meanwhile and was revived %s it was through',
+      'waits for one that died meanwhile and was revived %s the replay finished',
       async (when) => {
         const receiver = await oddAndEven(when, { onDead: 'hold', terminalStatuses: [400] });
         const refuse: (() => void)[] = [];
@@ -417,7 +417,7 @@ describe('replay', () => {
     );
   });
 
-  it('of a listener that is paused, or deleted, waits with it and is done when it is back', async () => {
+  it('of a listener that is paused or deleted waits until it is active again', async () => {
     const receiver = await sent('resting', 'a1 a2 b1');
     await cluster.call('POST', '/v1/listeners/resting/pause');
     const started = await replay('resting');
@@ -433,7 +433,7 @@ describe('replay', () => {
     expect(data(receiver)).toHaveLength(3);
   });
 
-  it('finds a listener on every replica from the moment it is there, and on none from the moment it is gone', async () => {
+  it('finds a listener on every replica as soon as it is created, and on none once it is deleted', async () => {
     const other = cluster.replicas[1]!;
     const asked = async () => [
       (await other.call('GET', '/v1/listeners/brief/deliveries')).status,
@@ -446,7 +446,7 @@ describe('replay', () => {
     expect(await asked()).toEqual([404, 404]);
   });
 
-  it('makes deliveries owed anew: their age is counted from there, for their listener, for retention and for metrics', async () => {
+  it('restarts the age of deliveries for their listener, for retention and for metrics', async () => {
     const receiver = await sent('anew', 'a1');
     const listener = [await cluster.numberOf('anew')];
     const old = `UPDATE outbox SET created_at = now() - interval '100 days' WHERE listener = $1`;
@@ -462,13 +462,13 @@ describe('replay', () => {
     expect(Math.max(...ages.map(({ value }) => value))).toBeLessThan(86_400);
   });
 
-  it('asks for times that are times', async () => {
+  it('requires valid times', async () => {
     await cluster.listen('asked');
     const outside = ['0000-01-01T00:00:00Z', '9999-12-31T23:59:59-01:00', '2026-02-31T00:00:00Z'];
     for (const time of ['yesterday', '2026-W07', '2026-02-31T00:00:00Zz', '', ...outside]) {
       for (const span of [{ since: time }, { since: LONG_AGO, until: time }]) {
-        const answer = await cluster.call('POST', '/v1/listeners/asked/replay', span);
-        expect([span, answer.status]).toEqual([span, 422]);
+        const response = await cluster.call('POST', '/v1/listeners/asked/replay', span);
+        expect([span, response.status]).toEqual([span, 422]);
       }
     }
     expect((await cluster.call('GET', '/v1/listeners/asked/replays/1000000')).status).toBe(404);

@@ -1,31 +1,22 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Loops } from '../../src/clock/loops.ts';
+import { ScheduledJobs } from '../../src/clock/scheduled-jobs.ts';
 import { Retention } from '../../src/upkeep/retention/retention.ts';
-import { ScheduledJobs } from '../../src/upkeep/scheduled-jobs.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { startApp } from '../support/app.ts';
+import { createDatabase } from '../support/database.ts';
 import { metricsOf, metricsText } from '../support/metrics.ts';
 import { openSession, untilBlocked } from '../support/session.ts';
+import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replica = await startApp(database, {
-    ROLES: 'api,upkeep',
-    RETENTION_FINISHED: '7d',
-    RETENTION_DEAD: '30d',
-    RETENTION_DEAD_QUEUES: 'inbox=14d,brief=2d',
-    RETENTION_TYPES: 'brief/kept=3d,brief/*=1h',
-    RETENTION_WAITING: '60d',
-    RETENTION_AUDIT: '100d',
-  });
-});
-afterAll(async () => {
-  await replica.close();
-  await database.drop();
+const { database, replica } = sharedReplica({
+  ROLES: 'api,upkeep',
+  RETENTION_FINISHED: '7d',
+  RETENTION_DEAD: '30d',
+  RETENTION_DEAD_QUEUES: 'inbox=14d,brief=2d',
+  RETENTION_TYPES: 'brief/kept=3d,brief/*=1h',
+  RETENTION_WAITING: '60d',
+  RETENTION_AUDIT: '100d',
 });
 
 const WAITING = ['pending', 'held', 'scheduled'];
@@ -40,17 +31,17 @@ const inbox = (id: string, status: string, age: string, { type = 't', key = id, 
       ...[{ held: 'held', scheduled: 'due' }[status] ?? null, due || null, WAITING.includes(status)],
     ],
   ) as Promise<[{ position: string }]>;
-/** Besides alarms of ours. */
+/** Without alerts of the service. */
 const ids = async () => {
   const sql = `SELECT id FROM inbox WHERE type NOT LIKE 'urn:sluice:alerts/%' ORDER BY id`;
   return (await database.query<{ id: string }>(sql)).map(({ id }) => id);
 };
 
-/** Loops in the middle of a pass, as they would be called in an hour. */
+/** Loops that would be stalled in an hour: those in the middle of a pass. */
 const standingStill = () => replica.app.nest.get(Loops).stalled(Date.now() + 3_600_000);
 
 describe('retention', () => {
-  it('A10 A11 removes what ended long enough ago, each status after its own time, and nothing that waits', async () => {
+  it('A10 A11 removes settled rows, each status after its own time, and nothing that is pending', async () => {
     await inbox('finished-old', 'finished', '8 days');
     await inbox('finished-new', 'finished', '6 days');
     await inbox('dead-new', 'dead', '13 days');
@@ -60,16 +51,16 @@ describe('retention', () => {
     await inbox('expired-old', 'expired', '31 days');
     await inbox('superseded-old', 'superseded', '8 days');
     await inbox('waiting', 'pending', '0');
-    const [owing] = await inbox('still-owed', 'finished', '8 days');
-    const [owed] = await inbox('owed-long-ago', 'finished', '8 days');
+    const [unsent] = await inbox('still-owed', 'finished', '8 days');
+    const [pending] = await inbox('owed-long-ago', 'finished', '8 days');
     await database.query(
       `INSERT INTO outbox (listener, lane, message, key, sequence) VALUES (1, 256, $1, 'k', 1)`,
-      [owing.position],
+      [unsent.position],
     );
     await database.query(
       `INSERT INTO outbox (listener, lane, message, key, sequence, status, settled_at)
        VALUES (1, 256, $1, 'k', 1, 'finished', now() - interval '8 days')`,
-      [owed.position],
+      [pending.position],
     );
 
     await replica.app.nest.get(Retention).sweep();
@@ -78,7 +69,7 @@ describe('retention', () => {
     expect(await database.query('SELECT 1 FROM outbox')).toHaveLength(1);
   });
 
-  it('comes back for what was too young when it came by, in whatever stretch that lies', async () => {
+  it('removes rows later that were too young at an earlier scan, wherever they are', async () => {
     const fill = (from: number, to: number, age: string) =>
       database.query(
         `INSERT INTO inbox (id, source, type, key, lane, payload, status, received_at, settled_at)
@@ -97,7 +88,7 @@ describe('retention', () => {
     expect(await left()).toBe(0);
   });
 
-  it('leaves the work to another replica that is at it', async () => {
+  it('does nothing while another replica sweeps', async () => {
     await inbox('old', 'finished', '8 days');
     const other = await startApp(database, { ROLES: 'api,upkeep' });
     await Promise.all([replica, other].map(({ app }) => app.nest.get(Retention).sweep()));
@@ -105,7 +96,7 @@ describe('retention', () => {
     expect(await ids()).not.toContain('old');
   });
 
-  it('A10 keeps each type as long as is said for it, its deliveries with it', async () => {
+  it('A10 keeps each type for its own time, with its deliveries', async () => {
     await database.query('TRUNCATE inbox, outbox');
     const [gone] = await inbox('brief-old', 'finished', '2 hours', { type: 'brief/x' });
     await inbox('brief-new', 'finished', '10 minutes', { type: 'brief/x' });
@@ -121,7 +112,7 @@ describe('retention', () => {
     expect(await database.query('SELECT 1 FROM outbox')).toHaveLength(0);
   });
 
-  it('E6 keeps dead letters of each queue as long as is said for it', async () => {
+  it('E6 keeps dead letters of each queue for its own time', async () => {
     await database.query('TRUNCATE inbox, outbox');
     for (const [number, name] of ['brief', 'usual'].entries()) {
       await database.query(
@@ -144,7 +135,7 @@ describe('retention', () => {
     expect(left).toEqual([{ name: 'usual' }]);
   });
 
-  it('never removes a dead letter that others wait behind, and with the last of a key its hold', async () => {
+  it('never removes a dead letter that others wait behind, and removes the hold with the last of a key', async () => {
     await database.query('TRUNCATE inbox, outbox, hold');
     const hold = (key: string) =>
       database.query(
@@ -164,7 +155,7 @@ describe('retention', () => {
   });
 
   it.each(['inbox', 'outbox'])(
-    'leaves a dead letter of the %s that is revived in that moment',
+    'keeps a dead letter of the %s that is revived at the same time',
     async (stage) => {
       await database.query('TRUNCATE inbox, outbox, hold');
       const [message] = await inbox('revived', 'dead', '40 days');
@@ -190,7 +181,7 @@ describe('retention', () => {
     },
   );
 
-  it('lets the hold of a later dead letter be when an earlier one of its key goes', async () => {
+  it('keeps the hold of a later dead letter when an earlier one of its key is removed', async () => {
     await database.query('TRUNCATE inbox, outbox, hold');
     await inbox('earlier', 'dead', '40 days', { key: 'k' });
     await inbox('later', 'dead', '3 days', { key: 'k' });
@@ -209,7 +200,7 @@ describe('retention', () => {
     expect(await ids()).toEqual([]);
   });
 
-  it('A11 gives up what was never handled, after its own, longer time: visibly, counted, not at once gone', async () => {
+  it('A11 gives up what was never handled after a longer time: recorded, counted, and not removed at once', async () => {
     await database.query('TRUNCATE inbox, outbox, hold');
     const [old] = await inbox('forgotten', 'held', '61 days');
     await inbox('patient', 'pending', '59 days');
@@ -234,7 +225,7 @@ describe('retention', () => {
     const text = await metricsText(replica);
     expect(text).toMatch(/sluice_retention_given_up_total\{stage="inbox"\} 1/);
     expect(text).toMatch(/sluice_retention_given_up_total\{stage="outbox"\} 1/);
-    // What a replica has in its hands is left to it.
+    // What a replica is working on is left to it.
     await database.query(
       `UPDATE inbox SET status = 'processing', received_at = now() - interval '61 days' WHERE id = 'patient'`,
     );
@@ -244,7 +235,7 @@ describe('retention', () => {
     ]);
   });
 
-  it('counts and tells a sweep that failed, and tries it again', async () => {
+  it('counts and logs a failed sweep, and retries it', async () => {
     await database.query('TRUNCATE inbox, outbox, hold');
     await inbox('stuck', 'finished', '8 days');
     await database.query(`
@@ -254,8 +245,11 @@ describe('retention', () => {
     expect(await failed()).toBe(0);
     replica.app.nest.get(ScheduledJobs).tick('retention');
     await until(async () => (await failed()) > 0);
-    const told = replica.lines.filter((line) => line.includes('"loop":"retention"'));
-    expect(JSON.parse(told[0]!)).toMatchObject({ event: 'loop.failed', error: { message: 'no row leaves' } });
+    const reported = replica.lines.filter((line) => line.includes('"loop":"retention"'));
+    expect(JSON.parse(reported[0]!)).toMatchObject({
+      event: 'loop.failed',
+      error: { message: 'no row leaves' },
+    });
     expect(await ids()).toEqual(['stuck']);
 
     await database.query('DROP FUNCTION refuse CASCADE');
@@ -263,7 +257,7 @@ describe('retention', () => {
     await until(() => !standingStill().includes('retention'));
   });
 
-  it('is seen when it hangs, by health and metrics', async () => {
+  it('is shown by health and metrics when it hangs', async () => {
     expect(standingStill()).not.toContain('retention');
     const { text } = await replica.call('GET', '/metrics');
     expect(text).toMatch(/sluice_loop_last_progress_timestamp_seconds\{loop="retention"\} \d/);
@@ -277,7 +271,7 @@ describe('retention', () => {
     await until(() => !standingStill().includes('retention'));
   });
 
-  it('forgets what operators did after its own time, and rulings with it', async () => {
+  it('removes audit entries after their own time, and finished actions with them', async () => {
     await database.query(`
       INSERT INTO audit (by, action, at) VALUES ('a', 'hold.put', now() - interval '101 days'), ('b', 'hold.put', now())`);
     await database.query(`
@@ -291,7 +285,7 @@ describe('retention', () => {
     expect(await database.query('SELECT created_by FROM ruling')).toEqual([{ created_by: 'b' }]);
   });
 
-  it('forgets replays that are over as it forgets rulings, and none that still has something to send', async () => {
+  it('removes finished replays like actions, and none with something left to send', async () => {
     await database.query(`
       INSERT INTO replay (listener, filter, matched, created_by, created_at, done_at)
       SELECT 999, '{}', 1, by, now() - interval '200 days', done_at
@@ -318,7 +312,7 @@ describe('retention', () => {
     expect(await database.query('SELECT FROM replay')).toHaveLength(2);
   });
 
-  it('gives what was revived as much time again', async () => {
+  it('restarts the time of revived rows', async () => {
     await database.query('TRUNCATE inbox, outbox, hold');
     await inbox('revived', 'dead', '61 days');
     expect((await replica.call('POST', '/v1/dead-letters/revived/revive')).status).toBe(200);
@@ -326,7 +320,7 @@ describe('retention', () => {
     expect(await database.query('SELECT id, status FROM inbox')).toEqual([{ id: 'revived', status: 'held' }]);
   });
 
-  it('forgets the numbers of producers that sent nothing for long enough, counted, and no others', async () => {
+  it('removes the sequences of producers that were silent long enough, counted, and no others', async () => {
     const own = await createDatabase();
     const fresh = await startApp(own, { ROLES: 'api,upkeep', RETENTION_PRODUCERS: '20d' });
     const post = async (producer: string, sequence: number) => {
@@ -335,7 +329,7 @@ describe('retention', () => {
         .body;
     };
     try {
-      // More than are removed at a time, so that none is passed over between two parts.
+      // More than are removed at a time, so that none is skipped between two parts.
       await own.query(`
         INSERT INTO producer (source, id, last, seen_at)
         SELECT 's-' || n % 3, 'p-' || n, 5, now() - CASE WHEN n % 2 = 0 THEN interval '21 days' ELSE interval '19 days' END
@@ -355,7 +349,7 @@ describe('retention', () => {
       expect(left).toEqual([{ total: 2_502, idle: 1 }]);
       expect((await metricsOf(fresh))('retention_removed_total{stage="producers"}')).toBe(2_501);
       expect(await post('busy', 2)).toMatchObject({ duplicate: true });
-      // Its messages are still there, and with them their numbers; beyond, it begins anew.
+      // Its messages still exist, with their numbers; beyond them, the sequence starts over.
       const [first] = await own.query<{ id: string }>(
         `SELECT id FROM inbox WHERE producer = 'idle' AND sequence = 1`,
       );

@@ -11,15 +11,15 @@ import { until } from '../support/until.ts';
 
 const CLIENTS = 6;
 const RESTARTS = 10;
-/** Steady, not a flood: it is the restarts that are tried, and they need the machine as well. */
+/** A steady load, not a flood: the restarts need the machine as well. */
 const THINK_MS = 50;
 const TYPE = 'urn:ekp:events/candidate-applied';
 
-interface Answer {
+interface ApiResponse {
   readonly path: string;
   readonly status: number | undefined;
   readonly text: string;
-  /** The replica said that it hangs up. */
+  /** The replica announced that it closes the connection. */
   readonly parted: boolean;
 }
 
@@ -35,7 +35,7 @@ const services: BuiltService[] = [];
 
 beforeAll(async () => {
   build();
-  // A call takes a while, so that a stop finds some in flight.
+  // A call takes a while, so that some are in flight at a stop.
   receiver = await startReceiver(
     (_received, response) => void setTimeout(() => response.writeHead(204).end(), 30),
   );
@@ -58,7 +58,7 @@ describe('ten rolling restarts under load', () => {
     const first = await start(grace);
     const listener = { mode: 'webhook', types: ['urn:*'], url: receiver.url };
     expect((await ask(new Agent(), 'PUT', '/v1/listeners/all', listener)).status).toBe(201);
-    // One that starts later knows the listener from its start.
+    // A replica that starts later knows the listener from its start.
     const serving = [first, await start(grace)];
     const load = startLoad();
 
@@ -69,7 +69,7 @@ describe('ten rolling restarts under load', () => {
     const { failures, ids, partings } = await load.stop();
     expect(failures).toEqual([]);
     expect(ids.length).toBeGreaterThan(100);
-    // Each of them was asked while it was about to stop, by callers that had kept their connection to it.
+    // Each of them got requests while it was stopping, over connections that were kept open.
     expect(partings).toBeGreaterThanOrEqual(RESTARTS);
     await until(async () => {
       const [row] = await database.query<{ open: number }>(
@@ -94,7 +94,7 @@ describe('ten rolling restarts under load', () => {
     expect(receiver.received).toHaveLength(ids.length);
   }, 240_000);
 
-  it('would fail some without the time between "not ready" and the end: these callers notice', async () => {
+  it('would fail some requests without the time between "not ready" and the end', async () => {
     const none = { DRAIN_GRACE: '0s' };
     const serving = [await start(none), await start(none)];
     const load = startLoad();
@@ -121,7 +121,7 @@ async function start(settings: Record<string, string>): Promise<Serving> {
   return { service, url };
 }
 
-/** A new one comes, then the oldest is told to go: it may still be at it when the next one comes. */
+/** Starts a new one, then stops the oldest, which may still be stopping when the next one starts. */
 async function replace(serving: Serving[], settings: Record<string, string>): Promise<BuiltService> {
   serving.push(await start(settings));
   const { service, url } = serving.shift()!;
@@ -130,18 +130,18 @@ async function replace(serving: Serving[], settings: Record<string, string>): Pr
   return service;
 }
 
-/** Clients that keep their connection and ask one thing after the other: a post, then what became of it. */
+/** Clients that keep their connection and send one request after the other: a post, then a read of it. */
 function startLoad() {
-  const failures: Answer[] = [];
+  const failures: ApiResponse[] = [];
   const ids: string[] = [];
   let partings = 0;
   let stopping = false;
   const client = async (number: number) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const asked = async (wanted: number, ...request: [method: string, path: string, body?: unknown]) => {
-      const answer = await ask(agent, ...request);
-      if (answer.status !== wanted) failures.push(answer);
-      if (answer.parted) partings += 1;
+      const response = await ask(agent, ...request);
+      if (response.status !== wanted) failures.push(response);
+      if (response.parted) partings += 1;
     };
     for (let n = 0; !stopping; n++) {
       const id = `${number}-${n}`;
@@ -169,15 +169,15 @@ function startLoad() {
   };
 }
 
-function ask(agent: Agent, method: string, path: string, body?: unknown): Promise<Answer> {
+function ask(agent: Agent, method: string, path: string, body?: unknown): Promise<ApiResponse> {
   return new Promise((resolve) => {
     const headers = {
       authorization: `Bearer ${ADMIN_KEY}`,
       ...(body ? { 'content-type': 'application/json' } : {}),
     };
-    const request = call(`${balancer.url}${path}`, { method, agent, headers }, async (answer) => {
-      const parted = answer.headers.connection === 'close';
-      resolve({ path, status: answer.statusCode, text: await textOf(answer), parted });
+    const request = call(`${balancer.url}${path}`, { method, agent, headers }, async (response) => {
+      const parted = response.headers.connection === 'close';
+      resolve({ path, status: response.statusCode, text: await textOf(response), parted });
     });
     request.on('error', (error) => resolve({ path, status: undefined, text: error.message, parted: false }));
     request.end(body === undefined ? undefined : JSON.stringify(body));

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Schedules } from '../../src/upkeep/schedules/schedules.ts';
-import { type Answer, startApp, type TestApp } from '../support/app.ts';
+import { type ApiResponse, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 
@@ -28,7 +28,7 @@ const ticksOf = async (name: string, of = database) =>
       [`${name}/`],
     )
   ).map(({ at }) => Number(at));
-/** As the text it is; it is the last member. */
+/** The payload as text; it is the last member. */
 const payloadIn = (text: string) => text.slice(text.indexOf(',"payload":') + ',"payload":'.length, -1);
 const eachOnce = (ticks: readonly number[]) => ticks.map((_, index) => ticks[0]! + index);
 const setNext = (name: string, ago: string) =>
@@ -76,7 +76,7 @@ describe('schedules', () => {
     ['64 levels', `${'['.repeat(64)}${']'.repeat(64)}`],
     ['64 KiB', `"${'x'.repeat(65_534)}"`],
   ])(
-    'keep a payload exactly as it was sent: in each answer, in the list and in what they post (%s)',
+    'keep a payload exactly as it was sent: in each response, in the list and in what they post (%s)',
     async (_what, payload) => {
       const body = `{"type":"tick","payload": ${payload} ,"cron":"* * * * * *"}`;
       const put = await replicas[0]!.call('PUT', '/v1/schedules/exact', { body });
@@ -106,11 +106,11 @@ describe('schedules', () => {
     ['no JSON', '{a:1}', 400, undefined],
   ])('refuse a payload as messages do: %s', async (_what, payload, status, pointer) => {
     const body = `{"cron":"* * * * *","type":"tick","payload":${payload}}`;
-    const answer = await replicas[0]!.call('PUT', '/v1/schedules/refused', { body });
-    expect([answer.status, answer.body.errors?.[0].pointer]).toEqual([status, pointer]);
+    const response = await replicas[0]!.call('PUT', '/v1/schedules/refused', { body });
+    expect([response.status, response.body.errors?.[0].pointer]).toEqual([status, pointer]);
   });
 
-  it('refuse a body that is not JSON by its content type, or not there', async () => {
+  it('refuse a body that is not JSON by its content type, or missing', async () => {
     const body = '{"cron":"* * * * *","type":"tick","payload":1}';
     const put = (type: string, sent: string) =>
       replicas[0]!.call('PUT', '/v1/schedules/typed', { body: sent, headers: { 'content-type': type } });
@@ -122,11 +122,11 @@ describe('schedules', () => {
     await call('DELETE', '/v1/schedules/typed');
   });
 
-  it('end a page of the list before its payloads are too many bytes, and go on with the next', async () => {
+  it('end a page of the list at its byte limit, and continue with the next', async () => {
     const own = await createDatabase();
     const replica = await startApp(own, { ROLES: 'api' });
     try {
-      // As they could be put before payloads were limited.
+      // As they could be stored before payloads were limited.
       await own.query(`
         INSERT INTO schedule (name, cron, timezone, type, payload, on_missed, next_at, created_by, updated_by)
         SELECT 's-' || n, '0 0 1 1 *', 'UTC', 't', to_json(repeat('x', CASE n WHEN 5 THEN 6 ELSE 1 END * 1048576)), 'one',
@@ -134,7 +134,7 @@ describe('schedules', () => {
       const pages: string[][] = [];
       for (let cursor: string | null = ''; cursor !== null; ) {
         const path = `/v1/schedules?limit=500${cursor && `&cursor=${cursor}`}`;
-        const { text, body }: Answer = await replica.call('GET', path);
+        const { text, body }: ApiResponse = await replica.call('GET', path);
         expect(text.length).toBeLessThan(7 * 1_048_576);
         pages.push(body.items.map(({ name }: { name: string }) => name));
         cursor = body.next;
@@ -158,7 +158,7 @@ describe('schedules', () => {
     await database.query(`DELETE FROM inbox WHERE starts_with(id, 'missed-large/')`);
   });
 
-  it('go on with what was put before cron expressions were checked so strictly', async () => {
+  it('continue with cron expressions that were stored before the checks became strict', async () => {
     await put('before', { cron: '0 0 1 1 *' });
     const old = `mon-${'59,'.repeat(200)}0 * * * *`.replace('mon-', '0-');
     await database.query(`UPDATE schedule SET cron = $1, paused = true WHERE name = 'before'`, [old]);
@@ -168,7 +168,7 @@ describe('schedules', () => {
     await call('DELETE', '/v1/schedules/before');
   });
 
-  it('go by the clock of the database: that of a replica changes nothing', async () => {
+  it('use the clock of the database: that of a replica has no effect', async () => {
     const RealDate = Date;
     globalThis.Date = class extends RealDate {
       constructor(...time: [number] | []) {
@@ -178,7 +178,7 @@ describe('schedules', () => {
     } as DateConstructor;
     try {
       await put('by-database');
-      // Not `until`, which would count by the same clock.
+      // Not `until`, which would use the same clock.
       while ((await ticksOf('by-database')).length < 3);
     } finally {
       globalThis.Date = RealDate;
@@ -193,9 +193,9 @@ describe('schedules', () => {
     expect(Number(now) - ticks[0]!).toBeLessThan(60);
   });
 
-  it('post each tick once when the clock of the database jumps, ahead and back', async () => {
+  it('post each tick once when the clock of the database jumps forward and back', async () => {
     const jumping = await createDatabase();
-    // Found before the one that comes with the server, by whoever connects from now on.
+    // Found before the built-in function, by every new connection.
     const { pathname } = new URL(jumping.url);
     await jumping.query(`
       CREATE TABLE jump AS SELECT interval '0' AS by;
@@ -217,7 +217,7 @@ describe('schedules', () => {
       const afterJump = async () => (await ticks('ahead')).filter((at) => at > begun + 3_000);
       await until(async () => (await afterJump()).length >= 3);
       await jump('-1 hour');
-      // What is new goes by the clock as it is; what has ticked an hour ahead waits for its next one.
+      // A new schedule uses the current clock; one that has ticked an hour ahead waits for its next tick.
       await every('back');
       await until(async () => (await ticks('back')).length >= 1);
       const before = await afterJump();
@@ -233,7 +233,7 @@ describe('schedules', () => {
     }
   });
 
-  it('make up for ticks that nobody was there for as their policy says', async () => {
+  it('post ticks that were missed while no replica ran by their policy', async () => {
     const hourly = { cron: '0 * * * *' };
     for (const onMissed of ['one', 'skip', 'all']) {
       await put(`missed-${onMissed}`, { ...hourly, onMissed });
@@ -255,15 +255,16 @@ describe('schedules', () => {
     await put('martian', { cron: '0 * * * *', onMissed: 'all' });
     await database.query(`UPDATE schedule SET timezone = 'Mars/Base' WHERE name = 'martian'`);
     await setNext('martian', '5 hours');
-    const told = () => replicas.map(({ lines }) => lines.filter((line) => line.includes('schedule.invalid')));
-    await until(() => told().every((lines) => lines.length > 0));
+    const reported = () =>
+      replicas.map(({ lines }) => lines.filter((line) => line.includes('schedule.invalid')));
+    await until(() => reported().every((lines) => lines.length > 0));
     await put('earthly');
     await until(async () => (await ticksOf('earthly')).length >= 3);
     await call('DELETE', '/v1/schedules/earthly');
     expect(await ticksOf('martian')).toEqual([]);
-    // Nobody asks again and again.
+    // The replica does not retry again and again.
     expect(
-      told()
+      reported()
         .slice(1)
         .map((lines) => lines.length),
     ).toEqual([1, 1]);
@@ -274,7 +275,7 @@ describe('schedules', () => {
     await call('DELETE', '/v1/schedules/martian');
   });
 
-  it('never post a tick twice, even when a backup brings an old time back', async () => {
+  it('never post a tick twice, even when a backup restores an old time', async () => {
     await put('restored', { cron: '0 * * * *', onMissed: 'all' });
     await setNext('restored', '3 hours');
     await until(async () => (await ticksOf('restored')).length >= 2);
@@ -312,8 +313,8 @@ describe('schedules', () => {
       ['POST', '/resume'],
     ] as const)
       expect((await call(method, `/v1/schedules/managed${path}`)).status).toBe(404);
-    const told = (await call('GET', '/v1/audit?action=schedule.*&limit=4')).body.items;
-    expect(told.map(({ action }: { action: string }) => action)).toEqual([
+    const reported = (await call('GET', '/v1/audit?action=schedule.*&limit=4')).body.items;
+    expect(reported.map(({ action }: { action: string }) => action)).toEqual([
       'schedule.delete',
       'schedule.resume',
       'schedule.pause',
@@ -321,11 +322,11 @@ describe('schedules', () => {
     ]);
   });
 
-  it('are refused with every fault named', async () => {
+  it('are refused with every error', async () => {
     const faults = async (body: unknown, name = 'bad') => {
-      const answer = await call('PUT', `/v1/schedules/${name}`, body);
-      expect(answer.status).toBe(422);
-      return answer.body.errors?.map(({ pointer }: { pointer: string }) => pointer);
+      const response = await call('PUT', `/v1/schedules/${name}`, body);
+      expect(response.status).toBe(422);
+      return response.body.errors?.map(({ pointer }: { pointer: string }) => pointer);
     };
     expect(await faults({})).toEqual(expect.arrayContaining(['/cron', '/type']));
     const good = { cron: '* * * * *', type: 't', payload: 1 };

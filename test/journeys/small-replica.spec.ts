@@ -61,11 +61,11 @@ describe('a replica with the memory of deploy/kubernetes', () => {
       () => `{"messages":[${Array(1_000).fill(`{${fields}}`)}]}`,
     ],
     ['more than 16 MiB', 413, '', () => `{"messages":${zeros(16 * MIB + 200)}}`],
-  ])('refuses %s with %d and goes on', async (_what, status, pointer, body) => {
+  ])('refuses %s with %d and continues', async (_what, status, pointer, body) => {
     await expectRefusal(status, pointer, body());
   });
 
-  it('refuses a list of events that are none, of the size of one message', async () => {
+  it('refuses a list of invalid events, of the size of one message', async () => {
     await expectRefusal(422, '', zeros(MIB), '/v1/messages', EVENTS);
   });
 
@@ -73,10 +73,10 @@ describe('a replica with the memory of deploy/kubernetes', () => {
     await expectRefusal(422, '', `{"mode":${zeros(MIB - 100)}}`, '/v1/listeners/x', {}, 'PUT');
   });
 
-  it('refuses six of the largest at a time, and serves others', async () => {
+  it('refuses six of the largest at a time, and serves other requests', async () => {
     const body = `{"messages":${zeros(16 * MIB)}}`;
-    const answers = await Promise.all(Array.from({ length: 6 }, () => call('POST', BATCH, body)));
-    for (const { status } of answers) expect([422, 503]).toContain(status);
+    const responses = await Promise.all(Array.from({ length: 6 }, () => call('POST', BATCH, body)));
+    for (const { status } of responses) expect([422, 503]).toContain(status);
     await expectServed();
   });
 });
@@ -89,9 +89,9 @@ async function expectRefusal(
   headers: Record<string, string> = {},
   method = 'POST',
 ): Promise<void> {
-  const answer = await call(method, path, body, headers);
-  const { errors } = JSON.parse(answer.text) as { errors?: { pointer: string }[] };
-  expect([answer.status, errors?.[0]?.pointer ?? '']).toEqual([status, pointer]);
+  const response = await call(method, path, body, headers);
+  const { errors } = JSON.parse(response.text) as { errors?: { pointer: string }[] };
+  expect([response.status, errors?.[0]?.pointer ?? '']).toEqual([status, pointer]);
   await expectServed();
 }
 
@@ -101,15 +101,15 @@ async function expectServed(): Promise<void> {
 }
 
 async function call(method: string, path: string, body: string, headers: Record<string, string> = {}) {
-  const answer = await fetch(url + path, {
+  const response = await fetch(url + path, {
     method,
     headers: { 'content-type': 'application/json', ...headers },
     body,
   });
-  return { status: answer.status, text: await answer.text() };
+  return { status: response.status, text: await response.text() };
 }
 
-/** Of the container's memory Node takes half for its heap; in MiB. */
+/** Node uses half of the container's memory for its heap; in MiB. */
 function heapOfAPod(): number {
   const api = readManifests().find(
     ({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'sluice-api',

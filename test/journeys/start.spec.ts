@@ -46,8 +46,8 @@ afterAll(async () => {
   rmSync(room, { recursive: true, force: true, maxRetries: 5 });
 });
 
-describe('a start that cannot be', () => {
-  it('names the setting that is wrong, its value and what is allowed', async () => {
+describe('a start that fails', () => {
+  it('names the invalid setting, its value and what is allowed', async () => {
     expect(await refusal({ PORT: 'http', LOGLEVEL: 'debug' })).toBe(
       'sluice: LOGLEVEL is not a setting; did you mean LOG_LEVEL?\n' +
         'PORT=http is not allowed; allowed: whole number, 0 to 65535\n',
@@ -65,7 +65,7 @@ describe('a start that cannot be', () => {
     squatter.close();
   });
 
-  it('names an address that is not ours', async () => {
+  it('names an address that is not of this machine', async () => {
     const settings = { HOST: '192.0.2.1', API_KEYS: 'a=read:sk_a_12345678', DATABASE_URL: database.url };
     expect(await refusal(settings)).toBe('sluice: HOST 192.0.2.1 is not an address of this machine\n');
   });
@@ -85,7 +85,7 @@ describe('a start that cannot be', () => {
     );
   });
 
-  it('names the migration that failed, says that it was undone, and starts once the cause is gone', async () => {
+  it('names the migration that failed and was rolled back, and succeeds once the cause is fixed', async () => {
     await empty.query('CREATE TABLE inbox (not_ours text)');
     const line = await refusal({ DATABASE_URL: empty.url });
     expect(line).toMatch(
@@ -97,7 +97,7 @@ describe('a start that cannot be', () => {
     expect((await fetch(`${await service.url()}/readyz`)).status).toBe(200);
   });
 
-  it('names the data of another major version, and does not touch it', async () => {
+  it('names the data of another major version, and does not change it', async () => {
     const data = join(room, 'old/postgres');
     mkdirSync(data, { recursive: true });
     writeFileSync(join(data, 'PG_VERSION'), '15\n');
@@ -124,14 +124,14 @@ describe('a start that cannot be', () => {
     );
   });
 
-  it('says that `npm run migrate` needs a database', async () => {
+  it('names the missing database of `npm run migrate`', async () => {
     const line = await refusal({}, { program: 'dist/src/migrate.js' });
     expect(line).toBe('sluice: DATABASE_URL is needed; the embedded PostgreSQL is migrated by "npm start"\n');
   });
 });
 
 describe('a running service', () => {
-  it('tells a person where it is, what it uses and what to try', async () => {
+  it('prints its address, what it uses and what to try', async () => {
     const service = started({ DATABASE_URL: database.url });
     const url = await service.url();
     await service.line(/curl -i/);
@@ -142,7 +142,7 @@ describe('a running service', () => {
     expect(service.output()).not.toContain(new URL(database.url).password || 'no password');
   });
 
-  it('answers what is in flight when it is told to stop, and then ends with 0', async () => {
+  it('completes the requests in flight when it is stopped, and exits with 0', async () => {
     const service = started({ DATABASE_URL: database.url });
     const { port } = new URL(await service.url());
     const body = JSON.stringify({ name: 'in-flight', scopes: ['read'] });
@@ -163,7 +163,7 @@ describe('a running service', () => {
     expect(service.output().split('\n').at(-1)).toContain('service.stopped');
   });
 
-  it('does not wait for somebody who connected and never said a word', async () => {
+  it('does not wait for a client that connected and sent nothing', async () => {
     const service = started({ DATABASE_URL: database.url, DRAIN_TIMEOUT: '20s' });
     const { port } = new URL(await service.url());
     const socket = connect(Number(port), '127.0.0.1').on('error', () => undefined);
@@ -177,7 +177,7 @@ describe('a running service', () => {
   it.each([
     ['with another signal', 'SIGTERM'],
     ['with the same one, again and again', 'SIGINT'],
-  ] as const)('ends at once when it is told to stop a second time, %s', async (_how, second) => {
+  ] as const)('exits at once at the second signal, %s', async (_how, second) => {
     const service = started({ DATABASE_URL: database.url, DRAIN_TIMEOUT: '10m' });
     const socket = await withoutItsBody(await service.url());
     service.child.kill('SIGINT');
@@ -188,7 +188,7 @@ describe('a running service', () => {
     socket.destroy();
   });
 
-  it('drains once for a signal that comes twice at the same time, and when its terminal closes meanwhile', async () => {
+  it('drains once for a signal that arrives twice at the same time, and when its terminal closes meanwhile', async () => {
     const service = started({ DATABASE_URL: database.url });
     const socket = await withoutItsBody(await service.url());
     service.child.kill('SIGTERM');
@@ -200,7 +200,7 @@ describe('a running service', () => {
     socket.destroy();
   });
 
-  it('ends with 1 when a drain takes too long', async () => {
+  it('exits with 1 when a drain takes too long', async () => {
     const service = started({ DATABASE_URL: database.url, DRAIN_TIMEOUT: '1s' });
     const socket = await withoutItsBody(await service.url());
     service.child.kill('SIGTERM');
@@ -212,7 +212,7 @@ describe('a running service', () => {
 });
 
 describe('the embedded database', () => {
-  it('is stopped last, keeps its data over a stop and over a kill, and is alone on them', async () => {
+  it('is stopped last, keeps its data over a stop and over a kill, and has exclusive access to it', async () => {
     const settings = { DATA_DIRECTORY: join(room, 'data') };
 
     const first = started(settings);
@@ -250,14 +250,14 @@ describe('`npm start`', () => {
     const { port } = new URL(await service.url());
     return { ...service, port: Number(port), pid: service.child.pid!, postmaster: postmasterOf(DATA()) };
   };
-  /** Waits without limit: a service that goes on breaks the test's own. */
+  /** Waits without limit: a service that keeps running exceeds the limit of the test. */
   const stopped = async ({ port, postmaster }: { port: number; postmaster: number }) => {
     await until(async () => (await isRefused(port)) && !(await isAlive(postmaster)));
     await until(() => readdirSync(DATA()).every((name) => !name.startsWith('owner-')));
   };
 
   it.each(['SIGTERM', 'SIGINT'] as const)(
-    'has stopped the service and PostgreSQL when it ends after a %s to its own pid alone',
+    'has stopped the service and PostgreSQL when it exits after a %s to its own pid only',
     async (signal) => {
       const service = await npmStart();
       process.kill(service.pid, signal);
@@ -292,7 +292,7 @@ describe('`npm start`', () => {
     },
   );
 
-  it.each(['json', 'pretty'])('drains, too, when nobody reads its output (%s) any more', async (format) => {
+  it.each(['json', 'pretty'])('also drains when its output (%s) is no longer read', async (format) => {
     const service = await npmStart({ LOG_FORMAT: format });
     service.child.stdout!.destroy();
     service.child.stderr!.destroy();
@@ -301,7 +301,7 @@ describe('`npm start`', () => {
     await stopped(service);
   });
 
-  it('ends PostgreSQL, too, when it is told to end at once', async () => {
+  it('also stops PostgreSQL when it has to exit at once', async () => {
     const service = await npmStart({ DRAIN_TIMEOUT: '10m' });
     const socket = await withoutItsBody(`http://127.0.0.1:${service.port}`);
     process.kill(service.pid, 'SIGINT');
@@ -320,7 +320,7 @@ function started(settings: Record<string, string>, options: RunOptions = {}): Bu
   return service;
 }
 
-/** What it says on stderr when it does not start; stdout has nothing of it. */
+/** What it prints to stderr when it does not start; stdout stays empty. */
 async function refusal(settings: Record<string, string>, options: RunOptions = {}): Promise<string> {
   const service = started(settings, options);
   expect(await service.exit()).toBe(1);
@@ -351,7 +351,7 @@ function postmasterOf(dataDirectory: string): number {
   return Number(readFileSync(join(dataDirectory, 'postgres/postmaster.pid'), 'utf8').split('\n')[0]);
 }
 
-/** What a test that failed half way may have left. */
+/** What a failed test may have left. */
 async function stopOrphan(dataDirectory: string): Promise<void> {
   const data = join(dataDirectory, 'postgres');
   if (!existsSync(join(data, 'postmaster.pid'))) return;
@@ -363,12 +363,12 @@ async function isAlive(pid: number): Promise<boolean> {
   return (await processIdentity(pid)) !== null;
 }
 
-/** A clone in root's own folder is out of everybody else's reach. */
+/** Other users cannot reach a clone in root's own folder. */
 function canReachUs(uid: number): boolean {
   return spawnSync('test', ['-r', join(ROOT, 'dist/src/main.js')], { uid, gid: uid }).status === 0;
 }
 
-/** A request that is under way and stays so: its body never comes. */
+/** A request that stays in flight: its body never arrives. */
 async function withoutItsBody(url: string): Promise<Socket> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
   socket.write('POST /v1/api-keys HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n');
@@ -376,7 +376,7 @@ async function withoutItsBody(url: string): Promise<Socket> {
   return socket;
 }
 
-/** Nobody listens there any more. */
+/** Nothing listens there any more. */
 function isRefused(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')

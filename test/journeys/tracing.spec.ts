@@ -15,7 +15,7 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
 const TRACED = { traceparent: `00-${TRACE}-${CALLER}-01` };
 
-/** Stands wherever something private does; no exported byte may contain it. */
+/** Part of everything private; no exported byte may contain it. */
 const CANARY = 'canary7f3a';
 
 let database: TestDatabase;
@@ -36,7 +36,7 @@ afterAll(async () => {
 });
 
 describe('tracing', () => {
-  it('is on by the standard variables only', () => {
+  it('is enabled by the standard variables only', () => {
     const wanted = (environment: Record<string, string>) => tracingWanted(environment);
     const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
     expect(wanted({})).toBe(false);
@@ -48,7 +48,7 @@ describe('tracing', () => {
     expect(wanted({ ...endpoint, OTEL_SDK_DISABLED: 'true' })).toBe(false);
   });
 
-  it('puts a request and its statements under the trace of the caller, and sends all of it before the end', async () => {
+  it('adds a request and its statements to the trace of the caller, and exports everything before the exit', async () => {
     collector.clear();
     const { created, exitCode, loaded } = await runService(collector.variables);
 
@@ -76,18 +76,18 @@ describe('tracing', () => {
     }
   });
 
-  it('loads nothing and sends nothing without the variables', async () => {
+  it('loads nothing and exports nothing without the variables', async () => {
     collector.clear();
     const { exitCode, loaded } = await runService({});
 
     expect(exitCode).toBe(0);
     expect(loaded).toContain('fastify');
-    // prom-client loads the api, which does nothing by itself.
+    // prom-client loads the API package, which does nothing by itself.
     expect(loaded.filter((name) => name.startsWith('@opentelemetry/'))).toEqual(['@opentelemetry/api']);
     expect(collector.text()).toBe('');
   });
 
-  it('makes one trace of a request, its statements and its calls, and keeps what is private out of it', async () => {
+  it('makes one trace of a request, its statements and its calls, without private data', async () => {
     collector.clear();
     const child = start(['--input-type=module', '-e', RELAY], {
       ...collector.variables,
@@ -96,7 +96,7 @@ describe('tracing', () => {
       OTEL_SERVICE_NAME: 'relay',
     });
     const url = await child.line((text) => (text.startsWith('http') ? text : undefined));
-    const answer = await fetch(`${url}/relay?private=${CANARY}`, {
+    const response = await fetch(`${url}/relay?private=${CANARY}`, {
       method: 'POST',
       headers: { ...TRACED, baggage: `private=${CANARY}` },
     });
@@ -114,14 +114,14 @@ describe('tracing', () => {
     expect(statements.map((span) => span.status.code)).toEqual([0, 0, FAILED]);
     for (const span of statements) expect(ancestors(span, spans)).toContain(served.spanId);
 
-    const heard = (await answer.json()) as Record<string, string>;
+    const heard = (await response.json()) as Record<string, string>;
     expect(heard.traceparent).toBe(`00-${TRACE}-${called.spanId}-01`);
     expect(heard.baggage).toBeUndefined();
     expect(collector.text()).toContain('"relay"');
     expect(collector.text()).not.toContain(CANARY);
   });
 
-  it('names a protocol it does not speak and does not start', async () => {
+  it('names an unsupported protocol and does not start', async () => {
     const child = start(['dist/src/main.js'], {
       ...collector.variables,
       OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
@@ -137,7 +137,7 @@ describe('tracing', () => {
 /** Two pipelined statements, and one whose error quotes its parameter. */
 const STATEMENTS = ['SELECT 1', 'SELECT $1::text', 'SELECT $1::text::uuid'];
 
-/** The packages the service uses, imported as it does, in a handler that does all there is to trace. */
+/** The packages of the service, imported as it does, in a handler with everything that is traced. */
 const RELAY = `
   import { startTracing } from './dist/src/telemetry/tracing.js';
   const tracing = await startTracing(process.env, console);
@@ -163,7 +163,7 @@ const RELAY = `
   console.log(await app.listen({ port: 0, host: '127.0.0.1' }));
 `;
 
-/** Prints the packages that are in memory when the process ends: all of ours that matter are CommonJS. */
+/** Prints the packages in memory when the process exits: all relevant ones are CommonJS. */
 const LIST_LOADED = `data:text/javascript,${encodeURIComponent(`
   import { writeSync } from 'node:fs';
   import { Module } from 'node:module';
@@ -178,7 +178,7 @@ interface Created {
   readonly key: string;
 }
 
-/** A whole life of the built service: two requests with private things in every place, then SIGTERM. */
+/** Runs the built service: two requests with private data in every place, then SIGTERM. */
 async function runService(
   variables: Record<string, string>,
 ): Promise<{ created: Created; exitCode: number; loaded: string[] }> {
@@ -192,13 +192,13 @@ async function runService(
   });
   const { url } = await child.line(event<{ url: string }>('service.started'));
   await fetch(`${url}/readyz?token=${CANARY}`, { headers: TRACED });
-  const answer = await fetch(`${url}/v1/api-keys`, {
+  const response = await fetch(`${url}/v1/api-keys`, {
     method: 'POST',
     headers: { ...TRACED, authorization: `Bearer ${ADMIN_KEY}`, 'content-type': 'application/json' },
     body: JSON.stringify({ name: `${CANARY}-${randomUUID()}`, scopes: ['read'] }),
   });
-  expect(answer.status).toBe(201);
-  const created = (await answer.json()) as Created;
+  expect(response.status).toBe(201);
+  const created = (await response.json()) as Created;
   const listed = child.line(event<{ names: string[] }>('test.loaded'));
   child.stop();
   return { created, exitCode: await child.exit(), loaded: (await listed).names };
@@ -209,7 +209,7 @@ function event<T>(name: string): (line: string) => T | undefined {
 }
 
 interface Child {
-  /** The first line, from now on, that `wanted` makes something of. */
+  /** The first further line for which `wanted` returns something. */
   line<T>(wanted: (line: string) => T | undefined): Promise<T>;
   errors(): string;
   stop(): void;
@@ -267,7 +267,7 @@ interface Collector {
   close(): Promise<void>;
 }
 
-/** Takes spans at /v1/traces; elsewhere it is a listener that answers with the headers it was sent. */
+/** Accepts spans at /v1/traces; other paths return the headers of the request. */
 async function startCollector(): Promise<Collector> {
   let bodies: string[] = [];
   const server = createServer(async (request, response) => {

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { ROOT } from '../support/built-service.ts';
 
-/** The check itself builds two versions: it is a command of its own, run before a release. */
+/** The check itself builds two versions: it is a separate command, run before a release. */
 describe('npm run upgrade-check', () => {
-  it('says aloud when it cannot be tried, and does not pass for it', () => {
+  it('reports when it cannot run, and does not pass then', () => {
     const unknown = check(ROOT, ['--from', 'no-such-version']);
     expect([unknown.status, unknown.stderr]).toEqual([
       2,

@@ -2,8 +2,10 @@ import { type App, createApp } from '../../src/app.ts';
 import { loadSettings, type Settings } from '../../src/config/settings.ts';
 import type { ReadModel } from '../../src/contract/read-model.ts';
 import { migrate } from '../../src/database/migrate.ts';
+import { OpenApi } from '../../src/http/openapi.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
 import type { TestDatabase } from './database.ts';
+import { DescribedAnswers, type Document } from './described-answers.ts';
 
 export const ADMIN_KEY = 'sk_admin_0123456789abcdefghij';
 export const PRODUCE_KEY = 'sk_produce_0123456789abcdefghij';
@@ -23,7 +25,7 @@ export interface TestApp {
   readonly settings: Settings;
   /** Every log line so far. */
   readonly lines: string[];
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  call(method: string, path: string, options?: CallOptions): Promise<ApiResponse>;
   close(): Promise<void>;
 }
 
@@ -33,7 +35,7 @@ export interface CallOptions {
   key?: string | null;
 }
 
-export interface Answer {
+export interface ApiResponse {
   readonly status: number;
   readonly headers: Headers;
   // biome-ignore lint/suspicious/noExplicitAny: tests read arbitrary bodies
@@ -63,22 +65,51 @@ export async function startApp(
   );
   if (readModels) await migrate(database.url, settings, readModels);
   const app = await createApp(database.url, settings, log, readModels);
+  const undescribed = watchAnswers(app);
   const url = await app.listen();
   return {
     app,
     url,
     settings,
     lines,
-    call: (method, path, options = {}) => call(url + path, method, options),
-    close: () => app.close(),
+    async call(method, path, options = {}) {
+      const response = await call(url + path, method, options);
+      failIf(undescribed);
+      return response;
+    },
+    async close() {
+      await app.close();
+      failIf(undescribed);
+    },
   };
+}
+
+/**
+ * Compares every answer of the replica, whoever asked for it, with its OpenAPI document: a journey fails if the two differ.
+ * Returns the differences, which grow.
+ */
+function watchAnswers({ nest }: App): string[] {
+  const described = new DescribedAnswers(nest.get(OpenApi).document as unknown as Document);
+  const undescribed: string[] = [];
+  nest
+    .getHttpAdapter()
+    .getInstance()
+    .addHook('onSend', async (request, reply, payload) => {
+      undescribed.push(...described.faultsOf(request, reply, payload));
+    });
+  return undescribed;
+}
+
+function failIf(undescribed: string[]): void {
+  const [...lines] = undescribed.splice(0);
+  if (lines.length > 0) throw new Error(`Not as /openapi.json describes it:\n${lines.join('\n')}`);
 }
 
 async function call(
   url: string,
   method: string,
   { body, headers, key = ADMIN_KEY }: CallOptions,
-): Promise<Answer> {
+): Promise<ApiResponse> {
   const raw = typeof body === 'string' || body instanceof Uint8Array;
   const response = await fetch(url, {
     method,

@@ -44,6 +44,18 @@ export interface RunOptions {
   readonly flags?: readonly string[];
 }
 
+/** Settings of a replica with the role api on a migrated database, on a free port unless one is given. */
+export function apiSettings(databaseUrl: string, apiKeys: string, port = '0'): Record<string, string> {
+  return {
+    DATABASE_URL: databaseUrl,
+    MIGRATIONS: 'off',
+    ROLES: 'api',
+    PORT: port,
+    HOST: '127.0.0.1',
+    API_KEYS: apiKeys,
+  };
+}
+
 /** Starts it with these settings only, on a free port unless one is given. */
 export function run(settings: Record<string, string>, options: RunOptions = {}): BuiltService {
   const { uid, program = 'dist/src/main.js', npm = false, flags = [] } = options;

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
+import { withClient } from './client.ts';
 
 export interface TestDatabase {
   readonly url: string;
@@ -13,28 +14,21 @@ export async function createDatabase(options: { empty?: boolean } = {}): Promise
   const server = process.env.SLUICE_TEST_SERVER!;
   const name = `sluice_test_${randomUUID().replaceAll('-', '')}`;
   const template = options.empty ? 'template0' : process.env.SLUICE_TEST_TEMPLATE;
-  await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${template}`);
-  const changed = new URL(server);
-  changed.pathname = `/${name}`;
-  const pool = new pg.Pool({ connectionString: changed.href, max: 4, application_name: 'sluice test' });
+  await withClient(server, (client) => client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`));
+  const url = urlOf(server, name);
+  const pool = new pg.Pool({ connectionString: url, max: 4, application_name: 'sluice test' });
   pool.on('error', () => undefined);
   return {
-    url: changed.href,
+    url,
     query: async <Row>(sql: string, parameters: unknown[] = []) =>
       (await pool.query(sql, parameters)).rows as Row[],
     async drop() {
       await pool.end();
-      await onServer(server, `DROP DATABASE ${name} WITH (FORCE)`);
+      await withClient(server, (client) => client.query(`DROP DATABASE ${name} WITH (FORCE)`));
     },
   };
 }
 
-async function onServer(url: string, sql: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    await client.query(sql);
-  } finally {
-    await client.end();
-  }
+export function urlOf(server: string, database: string): string {
+  return Object.assign(new URL(server), { pathname: `/${database}` }).href;
 }

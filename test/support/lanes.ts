@@ -3,9 +3,8 @@ import { loadSettings } from '../../src/config/settings.ts';
 import { Database } from '../../src/database/database.ts';
 import type { Transaction } from '../../src/database/transaction.ts';
 import { LaneQueue } from '../../src/lanes/lane-queue.ts';
-import type { LaneQueueOptions } from '../../src/lanes/lane-queue-options.ts';
+import type { LaneQueueOptions, LaneRow } from '../../src/lanes/lane-queue-types.ts';
 import { newLease } from '../../src/lanes/lease.ts';
-import type { LaneRow } from '../../src/lanes/lease-request.ts';
 import type { TestDatabase } from './database.ts';
 import { until } from './until.ts';
 
@@ -43,8 +42,8 @@ export function statementsOf<Row extends LaneRow>(queue: LaneQueue<Row>): Statem
 }
 
 /** Changes a statement of one queue: removes a guard or adds a pause. Fails if the text is not found. */
-export function alter(
-  { queue }: TestReplica,
+export function alter<Row extends LaneRow>(
+  queue: LaneQueue<Row>,
   statement: keyof Statements,
   from: string | RegExp,
   to: string,
@@ -69,20 +68,20 @@ export function inOneSnapshot<Row extends LaneRow>(queue: LaneQueue<Row>): void 
     const sql = oneStatement(hint ? leaseHinted : all, claim);
     const leaseValues = [queue.name, first, hint ?? null, maxLanes, token, leaseMs, replica, 2, suspects];
     const perLane = Math.max(1, Math.floor(maxRows / maxLanes));
-    const answer = await tx.query<Row & { leased: number[] | null }>(sql, [
+    const response = await tx.query<Row & { leased: number[] | null }>(sql, [
       ...leaseValues,
       perLane,
       perLane,
       maxRows,
     ]);
-    const { leased } = answer[0]!;
+    const { leased } = response[0]!;
     if (!leased) return undefined;
     const held = leased.map((lane) => ({ lane }));
     const lease = newLease(token, held, performance.now() + leaseMs / 2, {
       oneAtATime: suspects === true,
       suspectsUpTo: Number.MAX_SAFE_INTEGER,
     });
-    const rows = answer.filter(({ position }) => position !== null);
+    const rows = response.filter(({ position }) => position !== null);
     return { lease, rows: rows.sort((a, b) => a.position - b.position) };
   };
   Object.assign(queue, { leaseIn });

@@ -5,7 +5,7 @@ import { createDatabase, type TestDatabase } from './database.ts';
 
 type Environment = Record<string, string>;
 
-/** One database per test file, on which each test starts its own replicas. After each test the replicas, all listeners and the audit log are removed. */
+/** One database per test file, on which each test starts its own replicas. After each test the replicas, all listeners, topics, groups and the audit log are removed. */
 export function replicasPerTest(common: Environment) {
   let database: TestDatabase;
   const replicas: TestApp[] = [];
@@ -17,6 +17,9 @@ export function replicasPerTest(common: Environment) {
     await Promise.all(replicas.splice(0).map((replica) => replica.close()));
     await database.query('DELETE FROM listener');
     await database.query('DELETE FROM audit');
+    await database.query(
+      'TRUNCATE topic, topic_partition, topic_entry, consumer_group, group_member, group_cursor',
+    );
   });
   afterAll(() => database.drop());
 

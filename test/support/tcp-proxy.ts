@@ -71,11 +71,11 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
       statements.push(text);
       for (const check of waiters) check();
     });
-    let answered = true;
+    let replied = true;
     client.on('data', (chunk) => {
       if (blackHoled.has(client)) return;
-      if (answered) roundTrips += 1;
-      answered = false;
+      if (replied) roundTrips += 1;
+      replied = false;
       messages(chunk);
       if (blackHoled.has(client)) return;
       if (cutting === 'before') client.destroy();
@@ -88,7 +88,7 @@ export async function startTcpProxy(databaseUrl: string, { remember = true } = {
         return;
       }
       const pass = () => {
-        answered = true;
+        replied = true;
         client.write(chunk);
       };
       if (holding) held.push(pass);

@@ -99,12 +99,13 @@ export class TestCluster {
 
   async put(name: string, definition: Record<string, unknown>): Promise<{ secret?: string }> {
     const { outboxLease } = this.overrides;
-    const timeout = outboxLease === undefined ? {} : { timeout: `${maxCallMs(outboxLease)}ms` };
+    const isCalled = outboxLease !== undefined && definition.mode !== 'pull';
+    const timeout = isCalled ? { timeout: `${maxCallMs(outboxLease)}ms` } : {};
     const body = { types: [`${name}/*`], ...timeout, ...definition };
     const response = await this.replica.call('PUT', `/v1/listeners/${name}`, { body });
     if (response.status >= 300) throw new Error(`PUT ${name}: ${response.status} ${response.text}`);
     const listed = await this.replica.call('GET', `/v1/listeners/${name}`);
-    const { url } = listed.body;
+    const { url = '' } = listed.body;
     for (const replica of this.replicas)
       await waitUntilKnown(replica, name, (listener) => listener.url === url);
     return response.body;

@@ -4,13 +4,14 @@ import { follow, type Progress } from '../follow.ts';
 import { table } from '../output.ts';
 
 const ACTIONS = ['list', 'groups', 'revive', 'discard'] as const;
-const FILTERS = ['stage', 'listener', 'type', 'key', 'error', 'since'] as const;
+const FILTERS = ['stage', 'listener', 'group', 'type', 'key', 'error', 'since'] as const;
 const PATH = '/v1/dead-letters';
 
 interface DeadLetter {
   readonly id: string;
   readonly stage: string;
   readonly listener?: string;
+  readonly group?: string;
   readonly type: string;
   readonly key: string;
   readonly attempt: number;
@@ -22,6 +23,7 @@ interface DeadLetter {
 interface Group {
   readonly stage: string;
   readonly listener?: string;
+  readonly group?: string;
   readonly fingerprint: string;
   readonly count: number;
 }
@@ -43,8 +45,13 @@ export const deadLetters: Command = {
     'discard <id> | <filter> | --all --reason <text> [--dry-run]',
   ],
   options: {
-    stage: { type: 'string', value: 'inbox|outbox', about: 'Filter: messages, or deliveries.' },
+    stage: {
+      type: 'string',
+      value: 'stage',
+      about: 'Filter: inbox (messages), outbox (deliveries) or group (rejected by consumers).',
+    },
     listener: { type: 'string', value: 'name', about: 'Filter: deliveries to this listener.' },
+    group: { type: 'string', value: 'name', about: 'Filter: messages that this consumer group rejected.' },
     type: { type: 'string', about: 'Filter: a type, or a pattern with *.' },
     key: { type: 'string', about: 'Filter: the key of the message.' },
     error: { type: 'string', about: 'Filter: a part of the error, or a fingerprint of `groups`.' },
@@ -79,7 +86,7 @@ async function list(args: Arguments, { api, output }: Context): Promise<number> 
           [
             { title: 'ID', of: ({ id }) => id },
             { title: 'STAGE', of: ({ stage }) => stage },
-            { title: 'LISTENER', of: ({ listener }) => listener },
+            { title: 'LISTENER/GROUP', of: ({ listener, group }) => listener ?? group },
             { title: 'TYPE', of: ({ type }) => type },
             { title: 'KEY', of: ({ key }) => key },
             { title: 'ATTEMPTS', of: ({ attempt }) => attempt, right: true },
@@ -104,7 +111,7 @@ async function groups(args: Arguments, { api, output }: Context): Promise<number
           [
             { title: 'COUNT', of: ({ count }) => count, right: true },
             { title: 'STAGE', of: ({ stage }) => stage },
-            { title: 'LISTENER', of: ({ listener }) => listener },
+            { title: 'LISTENER/GROUP', of: ({ listener, group }) => listener ?? group },
             { title: 'ERROR', of: ({ fingerprint }) => fingerprint },
           ],
           limit,

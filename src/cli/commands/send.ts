@@ -24,7 +24,7 @@ export function sendFrom(stdin: Readable): Command {
       },
       id: { type: 'string', about: 'Id of the message, for deduplication (default: a random one).' },
       header: { type: 'string', value: 'name=value', multiple: true, about: 'A header of the message.' },
-      due: { type: 'string', value: 'time', about: 'Do not process duplicate this time; RFC 3339.' },
+      due: { type: 'string', value: 'time', about: 'Do not process before this time; RFC 3339.' },
       expires: { type: 'string', value: 'time', about: 'Do not process after this time; RFC 3339.' },
       wait: {
         type: 'string',

@@ -1,8 +1,8 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import type { Api } from '../api.ts';
-import { CliError, EXIT, usageError } from '../cli-error.ts';
+import { EXIT } from '../cli-error.ts';
 import type { Command } from '../command.ts';
-import { type Output, secondsText, table } from '../output.ts';
+import { EVERY, everyOf, show, timeOf } from '../live.ts';
+import { secondsText, table } from '../output.ts';
 import { Samples } from '../samples.ts';
 
 interface Queue {
@@ -12,9 +12,26 @@ interface Queue {
   readonly deadLetters: number;
 }
 
+interface GroupBacklog {
+  readonly name: string;
+  readonly lag: number;
+  readonly lagSeconds: number;
+  readonly members: number;
+  readonly unownedPartitions: number;
+  /** Messages that retention removed before the group read them. */
+  readonly expired: number;
+  readonly deadLetters: number;
+}
+
 interface Backlog {
   readonly inbox: Queue & { readonly scheduled: number };
-  readonly listeners: readonly (Queue & { readonly name: string; readonly circuitOpen: boolean })[];
+  readonly listeners: readonly (Queue & {
+    readonly name: string;
+    readonly circuitOpen: boolean;
+    /** Of a listener that is pulled: messages that consumers have. */
+    readonly inFlight?: number;
+  })[];
+  readonly groups: readonly GroupBacklog[];
 }
 
 interface Status extends Backlog {
@@ -38,42 +55,20 @@ export const status: Command = {
   usages: ['[--once]'],
   options: {
     once: { type: 'boolean', about: 'Show it once; exit code 1 if the replica is not ready or not alive.' },
-    every: { type: 'string', value: 'seconds', about: 'Refresh interval (default 2).' },
+    every: EVERY,
   },
-  async run(args, { api, output, stopping }) {
-    const everyMs = Number(args.text('every') ?? 2) * 1_000;
-    if (!(everyMs >= 100)) throw usageError('--every must be at least 0.1 seconds');
+  async run(args, context) {
+    const { api, output } = context;
+    const everyMs = everyOf(args);
     if (args.flag('once')) {
       const now = await fetchStatus(api);
       output.result(now, (limit) => render(now, undefined, limit));
       return now.ready && now.alive ? EXIT.ok : EXIT.failed;
     }
-    let before: Status | undefined;
-    while (!stopping.aborted) {
-      before = await refresh(before, api, output);
-      await pause(everyMs, undefined, { signal: stopping }).catch(() => undefined);
-    }
+    await show({ fetch: () => fetchStatus(api), render }, everyMs, context);
     return EXIT.ok;
   },
 };
-
-/** Shows an outage instead of ending with an error, unless the first request already fails. */
-async function refresh(before: Status | undefined, api: Api, output: Output): Promise<Status> {
-  try {
-    const now = await fetchStatus(api);
-    output.screen(now, (limit) => render(now, before, limit));
-    return now;
-  } catch (error) {
-    if (!before || !(error instanceof CliError && error.transient)) throw error;
-    const { message } = error;
-    const at = new Date().toISOString();
-    output.screen(
-      { at, url: api.url, error: message },
-      (limit) => `${timeOf(at)}  ${message}\n\n${render(before, undefined, limit)}`,
-    );
-    return before;
-  }
-}
 
 async function fetchStatus(api: Api): Promise<Status> {
   const [ready, alive, metrics, listeners, backlog] = await Promise.all([
@@ -87,7 +82,7 @@ async function fetchStatus(api: Api): Promise<Status> {
   const states = new Map(
     (listeners as { name: string; state: string }[]).map(({ name, state }) => [name, state]),
   );
-  const { inbox, listeners: queues } = backlog.body as Backlog;
+  const { inbox, listeners: queues, groups } = backlog.body as Backlog;
   return {
     at: new Date().toISOString(),
     url: api.url,
@@ -95,6 +90,7 @@ async function fetchStatus(api: Api): Promise<Status> {
     alive: alive.status === 200,
     inbox,
     listeners: queues.map((queue) => ({ ...queue, state: states.get(queue.name) ?? 'deleted' })),
+    groups,
     counts: {
       since: samples.max('process_start_time_seconds') ?? 0,
       accepted: samples.sum('messages_accepted_total') ?? 0,
@@ -105,7 +101,7 @@ async function fetchStatus(api: Api): Promise<Status> {
 }
 
 function render(now: Status, before: Status | undefined, cellLimit: number): string {
-  const { inbox, listeners } = now;
+  const { inbox, listeners, groups } = now;
   const lines = [
     `${now.url}  ${now.ready ? 'ready' : 'NOT READY'}, ${now.alive ? 'alive' : 'STALLED'}  ${timeOf(now.at)}`,
     rates(now, before),
@@ -122,26 +118,47 @@ function render(now: Status, before: Status | undefined, cellLimit: number): str
       ],
       cellLimit,
     ),
-    listeners.length === 0
-      ? 'no listeners\n'
-      : table(
-          listeners,
-          [
-            { title: 'LISTENER', of: ({ name }) => name },
-            { title: 'STATE', of: ({ state, circuitOpen }) => (circuitOpen ? 'circuit open' : state) },
-            { title: 'READY', of: ({ ready }) => ready, right: true },
-            { title: 'HELD', of: ({ held }) => held, right: true },
-            { title: 'OLDEST', of: ({ oldestSeconds }) => secondsText(oldestSeconds), right: true },
-            { title: 'DEAD', of: ({ deadLetters }) => deadLetters, right: true },
-          ],
-          cellLimit,
-        ),
+    listeners.length === 0 ? 'no listeners\n' : listenerTable(listeners, cellLimit),
+    ...(groups.length === 0 ? [] : [groupTable(groups, cellLimit)]),
   ];
   return lines.join('\n');
 }
 
-function timeOf(at: string): string {
-  return `${at.slice(11, 19)} UTC`;
+function listenerTable(listeners: Status['listeners'], cellLimit: number): string {
+  const inFlight = {
+    title: 'IN FLIGHT',
+    of: (one: (typeof listeners)[number]) => one.inFlight,
+    right: true,
+  } as const;
+  return table(
+    listeners,
+    [
+      { title: 'LISTENER', of: ({ name }) => name },
+      { title: 'STATE', of: ({ state, circuitOpen }) => (circuitOpen ? 'circuit open' : state) },
+      { title: 'READY', of: ({ ready }) => ready, right: true },
+      { title: 'HELD', of: ({ held }) => held, right: true },
+      { title: 'OLDEST', of: ({ oldestSeconds }) => secondsText(oldestSeconds), right: true },
+      { title: 'DEAD', of: ({ deadLetters }) => deadLetters, right: true },
+      ...(listeners.some((one) => one.inFlight !== undefined) ? [inFlight] : []),
+    ],
+    cellLimit,
+  );
+}
+
+function groupTable(groups: readonly GroupBacklog[], cellLimit: number): string {
+  return table(
+    groups,
+    [
+      { title: 'GROUP', of: ({ name }) => name },
+      { title: 'MEMBERS', of: ({ members }) => members, right: true },
+      { title: 'LAG', of: ({ lag }) => lag, right: true },
+      { title: 'BEHIND', of: ({ lagSeconds }) => secondsText(lagSeconds), right: true },
+      { title: 'NO OWNER', of: ({ unownedPartitions }) => unownedPartitions, right: true },
+      { title: 'EXPIRED', of: ({ expired }) => expired, right: true },
+      { title: 'DEAD', of: ({ deadLetters }) => deadLetters, right: true },
+    ],
+    cellLimit,
+  );
 }
 
 /** Rates since the last refresh, or totals if another replica responded or the replica was restarted. */

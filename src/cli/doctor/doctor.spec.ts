@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { GroupDetails, GroupPartition } from '../groups.ts';
 import { clockFinding } from './clock-finding.ts';
 import { findingsOf, type ServerState } from './database-checks.ts';
+import { findingsOfGroups, findingsOfTopics } from './group-checks.ts';
 import { checkSettings } from './settings-checks.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 1);
@@ -21,7 +23,7 @@ const HEALTHY: ServerState = {
   now_ms: NOW_MS,
 };
 
-/** What is not well. */
+/** The findings that are not ok. */
 const reported = (state: Partial<ServerState>) =>
   findingsOf({ ...HEALTHY, ...state }, NOW_MS)
     .filter(({ verdict }) => verdict !== 'ok')
@@ -54,6 +56,100 @@ describe('the doctor, about a database', () => {
     [{ encoding: 'SQL_ASCII' }, /encoding SQL_ASCII/],
   ])('reports what prevents a start: %j', (state, found) => {
     expect(reported(state)).toEqual([['database', 'failed', expect.stringMatching(found), false]]);
+  });
+});
+
+const PARTITION: GroupPartition = {
+  topic: 'orders',
+  partition: 0,
+  committed: 9,
+  next: 10,
+  lag: 0,
+  lagSeconds: 0,
+  expired: 0,
+  member: 'm-1',
+  state: 'owned',
+  why: '',
+};
+const MEMBER = { member: 'm-1', name: 'worker', alive: true, seenAt: '', inFlight: 0, partitions: 2 };
+const GROUP: GroupDetails = {
+  name: 'billing',
+  topics: ['orders'],
+  lag: 0,
+  lagSeconds: 0,
+  session: '30s',
+  members: [MEMBER],
+  partitions: [PARTITION, { ...PARTITION, partition: 1 }],
+};
+
+describe('the doctor, about groups', () => {
+  it('finds nothing wrong with groups whose members keep up', () => {
+    expect(findingsOfGroups([])).toEqual([]);
+    expect(findingsOfGroups([GROUP, { ...GROUP, members: [] }])).toEqual([
+      { check: 'groups', verdict: 'ok', found: '2, none far behind' },
+    ]);
+  });
+
+  it.each<[string, Partial<GroupDetails>, string, string]>([
+    [
+      'no members',
+      { members: [], lag: 7, lagSeconds: 90 },
+      'no members, 7 messages, 1m30s behind',
+      'start its',
+    ],
+    [
+      'members that died',
+      { members: [MEMBER, ...['a', 'b', 'c', 'd'].map((name) => ({ ...MEMBER, name, alive: false }))] },
+      'members died: a, b, c and 1 more',
+      'handed out again',
+    ],
+    [
+      'partitions without an owner',
+      { partitions: [{ ...PARTITION, state: 'free', member: null }] },
+      'partitions without an owner: orders/0',
+      'sluice groups billing',
+    ],
+    [
+      'partitions whose messages may kill',
+      { partitions: [{ ...PARTITION, state: 'suspect' }] },
+      'partitions whose messages may kill consumers: orders/0',
+      'dead letter',
+    ],
+    [
+      'messages that expired',
+      { partitions: [{ ...PARTITION, expired: 2 }] },
+      '2 messages were removed by retention before it read them',
+      'longer retention',
+    ],
+    [
+      'lag and room for members',
+      { lag: 7, lagSeconds: 301 },
+      '7 messages, 5m1s behind, with 1 of at most 2 members',
+      'start more',
+    ],
+    [
+      'lag and no room for members',
+      { lag: 7, lagSeconds: 301, members: [MEMBER, MEMBER] },
+      '7 messages, 5m1s behind, with 2 of at most 2 members',
+      'more consumers than partitions do not help',
+    ],
+  ])('reports %s, and the next step', (_what, changed, found, next) => {
+    expect(findingsOfGroups([{ ...GROUP, ...changed }])).toEqual([
+      { check: 'group billing', verdict: 'warning', found, next: expect.stringContaining(next) },
+    ]);
+  });
+
+  it('reports topics that keep messages and that no group reads', () => {
+    const topic = { name: 'orders', kind: 'topic', types: [], retention: '7d' } as const;
+    const kept = { ...topic, partitions: [{ partition: 0, earliest: 2, next: 10 }] };
+    expect(findingsOfTopics([kept], new Set())).toMatchObject([
+      { check: 'topic orders', found: 'no group reads it; 8 messages are kept for 7d each' },
+    ]);
+    expect(findingsOfTopics([kept], new Set(['orders']))).toEqual([]);
+    expect(findingsOfTopics([{ ...kept, kind: 'dead' }], new Set())).toEqual([]);
+    expect(
+      findingsOfTopics([{ ...topic, partitions: [{ partition: 0, earliest: 9, next: 9 }] }], new Set()),
+    ).toEqual([]);
   });
 });
 

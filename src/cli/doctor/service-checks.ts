@@ -2,6 +2,7 @@ import type { Api, ApiResponse } from '../api.ts';
 import { CliError } from '../cli-error.ts';
 import { clockFinding } from './clock-finding.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
+import { checkGroups } from './group-checks.ts';
 
 /** Checks the service as a client sees it. */
 export async function checkService(api: Api): Promise<readonly Finding[]> {
@@ -30,7 +31,17 @@ export async function checkService(api: Api): Promise<readonly Finding[]> {
     // The Date header has whole seconds: on average it is half a second old.
     ...(ready.date ? [clockFinding('clock of the service', ready.date.getTime() + 500 - halfwayMs)] : []),
     keyFinding(keyed),
+    ...(keyed.status === 200 ? await groupFindings(api) : []),
   ];
+}
+
+async function groupFindings(api: Api): Promise<readonly Finding[]> {
+  try {
+    return await checkGroups(api);
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    return [failed('groups', error.message)];
+  }
 }
 
 function keyFinding({ status, body }: ApiResponse): Finding {

@@ -22,6 +22,7 @@ import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import ts from 'typescript';
+import { withClient } from '../../../test/support/client.ts';
 import { reportSkipped } from '../../../test/support/report-skipped.ts';
 import { locatePackage, usableBinaries } from './binaries.ts';
 import { clusterOn } from './cluster.ts';
@@ -110,7 +111,7 @@ describe('the embedded PostgreSQL', () => {
     writeFileSync(join(dataDirectory, 'port'), String(port));
     const server = await start({ dataDirectory });
     expect(server.port).not.toBe(port);
-    await expectToAnswer(server.url);
+    await expectToRespond(server.url);
   });
 
   it('uses another port when the chosen one is taken before the server starts', async () => {
@@ -128,7 +129,7 @@ describe('the embedded PostgreSQL', () => {
     const before = readFileSync(join(dataDirectory, 'password'), 'utf8');
     rmSync(join(dataDirectory, 'password'));
     const server = await start({ dataDirectory });
-    await expectToAnswer(server.url);
+    await expectToRespond(server.url);
     expect(readFileSync(join(dataDirectory, 'password'), 'utf8')).not.toBe(before);
   });
 
@@ -162,22 +163,18 @@ describe('stopping', () => {
     expect(await server.exited).toEqual({ code: null, signal: 'SIGKILL' });
     await server.stop();
     const again = await start({ dataDirectory });
-    await expectToAnswer(again.url);
+    await expectToRespond(again.url);
   });
 
   it('falls back to an immediate shutdown when a backend hangs', async () => {
     const dataDirectory = shared;
     const server = await start({ dataDirectory });
-    const client = new pg.Client(server.url);
-    client.on('error', () => {});
-    await client.connect();
-    const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
-    process.kill(rows[0].pid, 'SIGSTOP');
+    const pid = await freezeBackend(server.url);
     const signals: string[] = [];
     const signal = (name: NodeJS.Signals) => {
       signals.push(name);
       process.kill(server.pid, name);
-      if (name === 'SIGQUIT') process.kill(rows[0].pid, 'SIGCONT'); // spares us the 5 s until it is killed
+      if (name === 'SIGQUIT') process.kill(pid, 'SIGCONT'); // spares us the 5 s until it is killed
     };
     const gone = (ms: number) => eventually(async () => (await processIdentity(server.pid)) === null, ms);
     expect(await shutDown(signal, gone, { fastMs: 200, immediateMs: 15_000 })).toBe(true);
@@ -189,7 +186,7 @@ describe('stopping', () => {
     const { url } = await owner.line();
     process.kill(-owner.process.pid!, 'SIGINT');
     expect(await owner.line()).toEqual({ got: 'SIGINT' });
-    await expectToAnswer(url);
+    await expectToRespond(url);
     owner.process.stdin!.end('stop\n');
     expect(await owner.line()).toEqual({ stopped: true });
     await expect(query(url, 'SELECT 1')).rejects.toThrow('ECONNREFUSED');
@@ -232,11 +229,7 @@ describe('after a kill -9', () => {
   it('waits for a backend that outlived its postmaster', async () => {
     const dataDirectory = shared;
     const killed = await start({ dataDirectory });
-    const client = new pg.Client(killed.url);
-    client.on('error', () => {});
-    await client.connect();
-    const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
-    process.kill(rows[0].pid, 'SIGSTOP');
+    const pid = await freezeBackend(killed.url);
     process.kill(killed.pid, 'SIGKILL');
     await killed.exited;
     await killed.stop();
@@ -245,8 +238,8 @@ describe('after a kill -9', () => {
     const starting = start({ dataDirectory });
     const isRefused = async () => (await logSince(log, offset)).includes('is still in use');
     expect(await eventually(isRefused, 10_000)).toBe(true);
-    process.kill(rows[0].pid, 'SIGCONT');
-    await expectToAnswer((await starting).url);
+    process.kill(pid, 'SIGCONT');
+    await expectToRespond((await starting).url);
   });
 
   it('starts over where an initdb was killed', async () => {
@@ -260,7 +253,7 @@ describe('after a kill -9', () => {
     expect(halfMade()).toHaveLength(1);
     expect(existsSync(join(dataDirectory, 'postgres'))).toBe(false);
     const server = await start({ dataDirectory });
-    await expectToAnswer(server.url);
+    await expectToRespond(server.url);
     expect(halfMade()).toEqual([]);
   });
 
@@ -274,11 +267,11 @@ describe('after a kill -9', () => {
     for (const pid of [stranger.pid!, other.pid]) {
       writeFileSync(join(data, 'postmaster.pid'), `${pid}\n${data}\n1\n5432\n\n127.0.0.1\n 1 1\nready\n`);
       const server = await start({ dataDirectory });
-      await expectToAnswer(server.url);
+      await expectToRespond(server.url);
       await server.stop();
     }
     expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
-    await expectToAnswer(other.url);
+    await expectToRespond(other.url);
   });
 });
 
@@ -290,30 +283,30 @@ describe('two services on one folder', () => {
     const refusal = await refusalOf({ dataDirectory });
     expect(refusal).toContain(`process ${owner.process.pid}`);
     expect(refusal).toContain('DATABASE_URL');
-    await expectToAnswer(first.url);
+    await expectToRespond(first.url);
   });
 
   it('refuses a second start in the same process', async () => {
     const dataDirectory = shared;
     const first = await start({ dataDirectory });
     expect(await refusalOf({ dataDirectory })).toContain(`this process, ${process.pid}`);
-    await expectToAnswer(first.url);
+    await expectToRespond(first.url);
   });
 
   it('lets at most one start when several start at once', async () => {
     const dataDirectory = shared;
-    const answers = await Promise.all([1, 2, 3].map(() => startOwner(dataDirectory).line()));
-    const started = answers.filter((answer) => answer.url);
-    const refused = answers.filter((answer) => answer.line?.includes('in use by a running service'));
+    const results = await Promise.all([1, 2, 3].map(() => startOwner(dataDirectory).line()));
+    const started = results.filter((result) => result.url);
+    const refused = results.filter((result) => result.line?.includes('in use by a running service'));
     expect([started.length, refused.length]).toEqual([1, 2]);
-    await expectToAnswer(started[0]!.url);
+    await expectToRespond(started[0]!.url);
   });
 
   it('does not mistake a process with the pid of a dead owner for the owner', async () => {
     const dataDirectory = shared;
     for (const pid of [process.pid, process.ppid]) writeFileSync(join(dataDirectory, `owner-${pid}-0-1`), '');
     const server = await start({ dataDirectory });
-    await expectToAnswer(server.url);
+    await expectToRespond(server.url);
   });
 });
 
@@ -396,7 +389,7 @@ describe('any user and any folder', () => {
     const project = projectWithPackage(0o700);
     const dataDirectory = newFolder();
     const { url, pid } = await startOwner(dataDirectory, { project }).line();
-    await expectToAnswer(url);
+    await expectToRespond(url);
     const copies = join(dataDirectory, 'binaries');
     expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).toContain(copies);
 
@@ -414,7 +407,7 @@ describe('any user and any folder', () => {
     const dataDirectory = newFolder();
     chownSync(dataDirectory, user.uid, user.gid);
     const { url, pid } = await startOwner(dataDirectory, { ...user, project }).line();
-    await expectToAnswer(url);
+    await expectToRespond(url);
     expect(statSync(`/proc/${pid}`).uid).toBe(user.uid);
     expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).toContain(join(dataDirectory, 'binaries'));
   });
@@ -423,7 +416,7 @@ describe('any user and any folder', () => {
     const project = projectWithPackage(0o755);
     removeLinks(project);
     const { url, pid } = await startOwner(shared, { project }).line();
-    await expectToAnswer(url);
+    await expectToRespond(url);
     if (process.platform === 'linux') expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).toContain(project);
   });
 });
@@ -447,14 +440,18 @@ async function refusalOf(options: EmbeddedPostgresOptions): Promise<string> {
   return (error as Error).message;
 }
 
-async function query(url: string, sql: string): Promise<unknown[]> {
+function query(url: string, sql: string): Promise<unknown[]> {
+  return withClient(url, async (client) => (await client.query(sql)).rows);
+}
+
+/** Opens a session and stops its backend with SIGSTOP; returns the pid. */
+async function freezeBackend(url: string): Promise<number> {
   const client = new pg.Client(url);
+  client.on('error', () => {});
   await client.connect();
-  try {
-    return (await client.query(sql)).rows;
-  } finally {
-    await client.end();
-  }
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+  process.kill(rows[0].pid, 'SIGSTOP');
+  return rows[0].pid;
 }
 
 function newFolder(mode = 0o755): string {
@@ -465,7 +462,7 @@ function newFolder(mode = 0o755): string {
   return folder;
 }
 
-async function expectToAnswer(url: string): Promise<void> {
+async function expectToRespond(url: string): Promise<void> {
   expect(await query(url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
 }
 
@@ -535,7 +532,7 @@ function linkedProject(): string {
 function projectWithPackage(mode: number): string {
   const project = projectWith((modules) => {
     const [from, to] = [locatePackage(), join(modules, packageName())];
-    // Hard links where the file system allows: it is 60 MB, and nobody writes to the files.
+    // Hard links where the file system allows: it is 60 MB, and nothing writes to the files.
     execFileSync('sh', ['-c', 'cp -al "$0" "$1" 2>/dev/null || { rm -rf "$1"; cp -a "$0" "$1"; }', from, to]);
   });
   chmodSync(project, mode);

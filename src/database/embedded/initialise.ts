@@ -59,7 +59,7 @@ export async function removeHalfMade(root: string): Promise<void> {
   }
 }
 
-/* initdb reads the password from a file beside its folder, because its account may not be able to read the original. */
+/* initdb reads the password from a file next to its folder, because its account may not be able to read the original. */
 async function stage(cluster: Cluster, staging: string, password: string): Promise<string> {
   const staged = join(staging, 'postgres');
   await mkdir(staged, { mode: 0o700 });

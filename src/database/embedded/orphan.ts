@@ -34,7 +34,7 @@ export async function postmasterPid(data: string): Promise<number | null> {
 }
 
 /* PostgreSQL only checks whether the pid is alive, and would refuse to start because of an unrelated process. A file with
-   a dead pid is left to PostgreSQL, which also looks for backends that outlived their postmaster. */
+   a dead pid is left to PostgreSQL, which also checks for backends that outlived their postmaster. */
 async function forgetRecycledPid(data: string, pid: number): Promise<void> {
   if (process.platform === 'win32') return; // the pid was not verified there
   const isAlive = (await processIdentity(pid)) !== null || isZombie(pid);

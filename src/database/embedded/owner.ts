@@ -11,7 +11,7 @@ const ATTEMPTS = 5;
  * Makes this process the only owner of the data folder, so that a second service refuses to start instead of taking the
  * first one's server for an orphan and stopping it. Returns a function that releases the folder.
  *
- * Each process writes a claim file of its own (`owner-<pid>-<start>`) and then looks for those of others. Of two that
+ * Each process writes a claim file of its own (`owner-<pid>-<start>`) and then reads those of others. Of two that
  * start at once, at least one sees the other. The claim of a dead process can be deleted without a race, because no other
  * process ever uses its name. A common lock file has neither property: two processes that both find it stale can each
  * delete what the other just wrote. This works among processes that see each other's pids (one machine, one container).

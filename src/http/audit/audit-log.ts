@@ -8,6 +8,7 @@ import { LIST, RECORD, REMOVE } from './audit.sql.ts';
 export const ACTIONS = [
   'dead-letters.revive',
   'dead-letters.discard',
+  'dead-letters.cancel',
   'hold.put',
   'hold.end',
   'listener.put',
@@ -16,6 +17,8 @@ export const ACTIONS = [
   'listener.resume',
   'listener.rotate-secret',
   'listener.replay',
+  'listener.resend',
+  'listener.cancel-replay',
   'listener.test',
   'api-key.create',
   'api-key.revoke',
@@ -23,6 +26,12 @@ export const ACTIONS = [
   'schedule.delete',
   'schedule.pause',
   'schedule.resume',
+  'schedule.run',
+  'topic.put',
+  'topic.delete',
+  'group.put',
+  'group.delete',
+  'group.seek',
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

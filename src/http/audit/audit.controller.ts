@@ -5,8 +5,12 @@ import { Allow } from '../access.ts';
 import { ApiPage, pageOf, pageRequest } from '../pages.ts';
 import { Problem } from '../problems.ts';
 import { queryOf } from '../query.ts';
+import { TIME } from '../schema.ts';
 import { timeParameter } from '../time.ts';
+import { AUDIT_ENTRY, type AuditEntryView } from './audit.openapi.ts';
 import { ACTIONS, AuditLog } from './audit-log.ts';
+
+const GROUPS = [...new Set(ACTIONS.map((action) => `${action.split('.')[0]}.*`))];
 
 @ApiTags('operations')
 @Controller('v1/audit')
@@ -18,9 +22,19 @@ export class AuditController {
   @ApiOperation({
     summary: 'List the actions of operators: who, what, when, to how many and why. Newest first.',
   })
-  @ApiQuery({ name: 'since', required: false, description: 'Only actions at or after this time (RFC 3339).' })
-  @ApiQuery({ name: 'action', required: false, description: 'An action, or a group such as `listener.*`.' })
-  @ApiPage()
+  @ApiQuery({
+    name: 'since',
+    required: false,
+    schema: TIME,
+    description: 'Only actions at or after this time (RFC 3339).',
+  })
+  @ApiQuery({
+    name: 'action',
+    required: false,
+    enum: [...ACTIONS, ...GROUPS],
+    description: 'An action, or a group such as `listener.*`.',
+  })
+  @ApiPage(AUDIT_ENTRY)
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['since', 'action', 'limit', 'cursor']);
     const page = pageRequest(query, (value): value is number => Number.isSafeInteger(value));
@@ -30,7 +44,7 @@ export class AuditController {
       rows,
       page.limit,
       (row) => row.id,
-      ({ id, at, by, action, target, filter, count, reason }) => ({
+      ({ id, at, by, action, target, filter, count, reason }): AuditEntryView => ({
         id: String(id),
         at,
         by,
@@ -43,8 +57,6 @@ export class AuditController {
     );
   }
 }
-
-const GROUPS = [...new Set(ACTIONS.map((action) => `${action.split('.')[0]}.*`))];
 
 function actionOf(text: string | undefined): string | undefined {
   if (text === undefined || [...ACTIONS, ...GROUPS].includes(text)) return text;

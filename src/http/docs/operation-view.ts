@@ -6,7 +6,7 @@ import { Html, html, prose } from './html.ts';
 import type { SchemaView } from './schema-view.ts';
 import type { Schemas } from './schemas.ts';
 
-/** One operation: a line that opens to what it takes and returns, with a form that sends it. */
+/** One operation: a line that expands to its parameters and responses, with a form that sends a request. */
 export class OperationView {
   constructor(
     private readonly schemas: Schemas,
@@ -19,7 +19,7 @@ export class OperationView {
     return html`<details class="operation">
 <summary><span class="method${method === 'GET' ? '' : ' writes'}">${method}</span> <code class="path">${breakable(path)}</code> <span class="about">${prose(summary)}</span>${scope && html` <span class="scope">${scope}</span>`}</summary>
 <div class="body" id="${operationId}">
-<div class="said">
+<div class="description">
 ${description && html`<p>${prose(description)}</p>`}
 ${scope && html`<p>Needs an api key with the scope <code>${scope}</code>.</p>`}
 ${this.parameters(operation.parameters ?? [])}

@@ -3,11 +3,11 @@ import type { ApiDocument, Operation, Schema } from './api-document.ts';
 import { referencePage } from './page.ts';
 
 const HOSTILE = `<img src=x onerror=alert(1)></script></textarea></title>"' onfocus='x' &amp; \`<b>\``;
-/** With as many slashes and backticks, which are marked up. */
+/** With several slashes and backticks, which become markup. */
 const HARMLESS = 'one / two / three / four `five`';
 
 describe('the reference page', () => {
-  it('shows text that looks like markup as text, wherever it stands', () => {
+  it('shows text that looks like markup as text, everywhere', () => {
     const page = referencePage(documentOf(HOSTILE), 'docs/x');
 
     expect(page.match(/onerror/g)!.length).toBeGreaterThan(40);
@@ -16,7 +16,7 @@ describe('the reference page', () => {
     expect(eventHandlers(page)).toEqual([]);
   });
 
-  it('is checked by a test that sees markup and handlers that came through', () => {
+  it('is checked by a test that detects markup and handlers', () => {
     expect(elementsOf('<p id="a" class="b">x</p><img src=x>')).toEqual(['<p', '</p', '<img']);
     expect(eventHandlers('<p title="a" onfocus="b">onclick="c"</p><a onclick=d>')).toEqual([
       '<p title="a" onfocus="b">',
@@ -24,7 +24,7 @@ describe('the reference page', () => {
     ]);
   });
 
-  it('follows references, merges what belongs together, and ends where a schema holds itself', () => {
+  it('follows references, merges allOf, and stops at a schema that contains itself', () => {
     const page = pageOf({
       schema: { $ref: '#/components/schemas/Tree' },
       schemas: {
@@ -51,7 +51,7 @@ describe('the reference page', () => {
     expect(text).toContain('Not in the document: constructor');
   });
 
-  it('ends where a schema is nothing but a reference to itself', () => {
+  it('stops at a schema that is only a reference to itself', () => {
     const schema: Schema = { $ref: '#/components/schemas/Loop' };
     const [Loop, Merged] = [schema, { allOf: [{ $ref: '#/components/schemas/Merged' }] }];
     expect(textOf(pageOf({ schema, schemas: { Loop } }))).toContain('Loop, as above');
@@ -59,7 +59,7 @@ describe('the reference page', () => {
     expect(textOf(merged)).toContain('Merged, as above');
   });
 
-  it('offers the smallest useful body: what is required, and plain examples', () => {
+  it('offers the smallest useful body: required fields and scalar examples', () => {
     const page = pageOf({
       schema: {
         type: 'object',
@@ -167,7 +167,7 @@ function documentOf(text: string): ApiDocument {
   };
 }
 
-/** Where elements begin and end. */
+/** The start and end tags of elements. */
 function elementsOf(page: string): string[] {
   return page.match(/<[/a-z]\w*/gi) ?? [];
 }

@@ -14,7 +14,7 @@ const fields = [
 ];
 
 describe('a request of the reference page', () => {
-  it('puts each parameter where it belongs, encoded, and leaves out what is empty', () => {
+  it('puts each parameter in its place, encoded, and omits empty ones', () => {
     expect(requestOf({ method: 'GET', path: '/v1/messages/{id}/why', fields })).toEqual({
       method: 'GET',
       url: 'v1/messages/a%2Fb%3Fc%23d%20%252f/why?limit=5&key=x%26y%3Dz',
@@ -23,13 +23,13 @@ describe('a request of the reference page', () => {
     });
   });
 
-  it('takes a parameter as it is, even where a replacement pattern would mean more', () => {
+  it('uses a parameter literally, even if it is a replacement pattern', () => {
     const value = "$&$1$'";
     const request = requestOf({ method: 'GET', path: '/{id}', fields: [{ ...fields[0], value }] });
     expect(decodeURIComponent(request.url)).toBe(value);
   });
 
-  it('says what is missing', () => {
+  it('reports what is missing', () => {
     const empty = fields.map((field) => ({ ...field, value: '' }));
     expect(requestOf({ method: 'GET', path: '/{id}', fields: empty }).missing).toEqual(['id']);
   });
@@ -43,7 +43,7 @@ describe('a request of the reference page', () => {
     expect(requestOf({ ...post, body: '' })).toMatchObject({ headers: [] });
   });
 
-  it('becomes a curl command that a shell reads as it was meant, with the key left to the environment', () => {
+  it('becomes a correctly quoted curl command, with the key from the environment', () => {
     const body = `{"it's": "$HOME \`id\` \\\\ \\"q\\""}\n!`;
     const request = {
       method: 'POST',
@@ -84,7 +84,7 @@ describe('a response of the reference page', () => {
     {},
     'text',
     [{ a: 1 }, { a: 2 }],
-  ])('is indented as JSON.stringify would do it: %j', (value) => {
+  ])('is indented like JSON.stringify: %j', (value) => {
     expect(indented(JSON.stringify(value))).toBe(JSON.stringify(value, null, 2));
     expect(indented(JSON.stringify(value, null, 3))).toBe(JSON.stringify(value, null, 2));
   });
@@ -95,7 +95,7 @@ describe('a response of the reference page', () => {
     );
   });
 
-  it.each(['', '}', ']]]]', '{"a', '"\\'])('is shown whatever it is: %j', (text) => {
+  it.each(['', '}', ']]]]', '{"a', '"\\'])('is shown even if it is not JSON: %j', (text) => {
     expect(indented(text).replaceAll(/\s/g, '')).toBe(text);
   });
 });

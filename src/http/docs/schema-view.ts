@@ -2,7 +2,7 @@ import type { Schema } from './api-document.ts';
 import { Html, html, prose } from './html.ts';
 import type { Resolved, Schemas } from './schemas.ts';
 
-/** What stands before a field's type: its name, and for a parameter where it goes. */
+/** The text before a field's type: its name, and for a parameter its location. */
 export interface FieldHead {
   readonly name: string;
   readonly required: boolean;
@@ -14,7 +14,7 @@ export interface FieldHead {
 export class SchemaView {
   constructor(private readonly schemas: Schemas) {}
 
-  /** A body: its type, what is said of it, its fields. */
+  /** A body: its type, description and fields. */
   body(schema: Schema): Html {
     const resolved = this.schemas.resolve(schema);
     const type = resolved.schema.properties ? '' : html`<p class="type">${this.typeOf(resolved)}</p>`;
@@ -44,7 +44,7 @@ ${this.details(resolved, head.description)}${this.inner(resolved)}</li>
     }`;
   }
 
-  /** What a value of this schema holds: fields, the items of a list, the values of a map, alternatives. */
+  /** What a value of this schema contains: fields, the items of a list, the values of a map, alternatives. */
   private inner(resolved: Resolved): Html {
     const { schema, within } = resolved;
     if (resolved.recursive !== undefined) return html``;

@@ -97,7 +97,7 @@ function writeText({ says, escapeEvery }: Text): string {
   return `"${written.join('')}"`;
 }
 
-/** The rules, said a second time in the plainest way: the first fault in reading order, as `code pointer`. */
+/** A second, simple implementation of the rules: the first fault in reading order, as `code pointer`. */
 function judge(it: Tree, pointer = '', isConstructor = false): string | undefined {
   if (it.kind === 'string') return judgeText(it.text.says, pointer);
   if (it.kind === 'number') return isExact(it.token) ? undefined : `inexact-number ${pointer}`;
@@ -158,7 +158,7 @@ function parses(text: string): boolean {
   }
 }
 
-/** The value put together from the slices of an outline. */
+/** The value built from the slices of an outline. */
 function assemble(text: string, slice: JsonSlice): unknown {
   if (!slice.children) return JSON.parse(text.slice(slice.start, slice.end));
   const children = slice.children.map((child) => [child.key, assemble(text, child)] as const);
@@ -181,7 +181,7 @@ function applied(text: string, changes: { at: number; cut: number; put: string }
   }, text);
 }
 
-describe('ExactJson over any text', () => {
+describe('ExactJson with random texts', () => {
   it('accepts a text if and only if it obeys the rules, and names the first fault', () => {
     const verdicts = new Set<string | undefined>();
     fc.assert(
@@ -192,13 +192,13 @@ describe('ExactJson over any text', () => {
       }),
       { ...RUNS, numRuns: 4_000 },
     );
-    // The texts above must have met every rule and no rule.
+    // The texts above must include valid ones and violations of every rule.
     expect([...verdicts].map(String).sort()).toEqual(
       ['duplicate-key', 'inexact-number', 'lone-surrogate', 'nul', 'undefined', 'unsafe-key'].sort(),
     );
   });
 
-  it('accepts whatever JSON.stringify writes of well-formed values', () => {
+  it('accepts everything that JSON.stringify writes of well-formed values', () => {
     fc.assert(
       fc.property(fc.jsonValue({ stringUnit: 'grapheme', maxDepth: 6 }), (value) => {
         const written = JSON.stringify(value);
@@ -210,7 +210,7 @@ describe('ExactJson over any text', () => {
     );
   });
 
-  it('keeps the value of every text it accepts through parsing and writing', () => {
+  it('keeps the value of every accepted text through parsing and writing', () => {
     fc.assert(
       fc.property(tree, (it) => {
         const written = write(it);
@@ -223,7 +223,7 @@ describe('ExactJson over any text', () => {
     );
   });
 
-  it('cuts slices that together are the value, at any depth of the outline', () => {
+  it('returns slices that make up the value, at any depth of the outline', () => {
     fc.assert(
       fc.property(tree, space, fc.nat({ max: 5 }), (it, pad, outline) => {
         const written = pad + write(it) + pad;
@@ -240,7 +240,7 @@ describe('ExactJson over any text', () => {
     );
   });
 
-  it('agrees with JSON.parse on what is malformed, however a text was damaged', () => {
+  it('agrees with JSON.parse on what is malformed, for texts with random damage', () => {
     let damaged = 0;
     fc.assert(
       fc.property(tree, fc.array(change, { minLength: 1, maxLength: 3 }), (it, changes) => {
@@ -257,7 +257,7 @@ describe('ExactJson over any text', () => {
     expect(damaged).toBeGreaterThan(1_000);
   });
 
-  it('judges any number token as arithmetic does', () => {
+  it('decides about any number token as exact arithmetic does', () => {
     fc.assert(
       fc.property(numberToken, (token) => {
         expect(scan(token)).toBe(isExact(token) ? undefined : 'inexact-number ');
@@ -267,7 +267,7 @@ describe('ExactJson over any text', () => {
   });
 });
 
-describe('ExactJson against texts made to hurt', () => {
+describe('ExactJson with malicious texts', () => {
   const MEBIBYTE = 2 ** 20;
   const many = (count: number, member: (i: number) => string) =>
     `{${Array.from({ length: count }, (_, i) => member(i)).join()}}`;
@@ -280,18 +280,18 @@ describe('ExactJson against texts made to hurt', () => {
     ['empty arrays', () => `[${'[],'.repeat(MEBIBYTE / 3)}[]]`, undefined],
     ['digits', () => '9'.repeat(MEBIBYTE), 'inexact-number'],
     ['zeros after the point', () => `0.${'0'.repeat(MEBIBYTE)}1`, 'inexact-number'],
-    ['a mantissa its exponent takes back', () => `0.${'0'.repeat(MEBIBYTE)}1e${MEBIBYTE + 1}`, undefined],
+    ['a mantissa that its exponent cancels', () => `0.${'0'.repeat(MEBIBYTE)}1e${MEBIBYTE + 1}`, undefined],
     ['digits of an exponent', () => `1e${'0'.repeat(MEBIBYTE)}1`, undefined],
     ['one string', () => `"${'x'.repeat(MEBIBYTE)}"`, undefined],
     ['one string of escapes', () => `"${'\\ud83d\\ude00'.repeat(MEBIBYTE / 12)}"`, undefined],
-    ['one string without an end', () => `"${'\\\\'.repeat(MEBIBYTE / 2)}`, 'malformed'],
+    ['an unterminated string', () => `"${'\\\\'.repeat(MEBIBYTE / 2)}`, 'malformed'],
     ['one key', () => `{"${'k'.repeat(MEBIBYTE)}":1}`, undefined],
     ['100,000 keys', () => many(100_000, (i) => `"key${i}":1`), undefined],
     ['100,000 keys that look like numbers', () => many(100_000, (i) => `"${i * 131_072}":1`), undefined],
     ['100,000 escaped keys', () => many(100_000, (i) => `"\\u006b${i}":1`), undefined],
     ['the first of 100,000 keys again', () => many(100_001, (i) => `"key${i % 100_000}":1`), 'duplicate-key'],
     ['32 long keys', () => many(32, (i) => `"${'k'.repeat(32_000)}${i}":1`), undefined],
-  ])('answers to 1 MiB of %s', (_name, text, code) => {
+  ])('returns for 1 MiB of %s', (_name, text, code) => {
     const result = ExactJson.scan(text());
     expect(result.ok ? undefined : result.fault.code).toBe(code);
     expect(result.ok ? 0 : result.fault.detail.length).toBeLessThan(120);

@@ -103,7 +103,7 @@ describe('the grammar of RFC 8259', () => {
   ]);
 });
 
-describe('characters PostgreSQL cannot hold', () => {
+describe('characters that PostgreSQL cannot store', () => {
   accepts([
     String.raw`"\ud83d\ude00"`,
     '"😀"',
@@ -164,7 +164,7 @@ describe('keys', () => {
     [String.raw`[{"constructo\u0072":{"p\u0072ototype":1}}]`, 'unsafe-key', '/0/constructor/prototype', 22],
   ]);
 
-  it('finds a key that comes twice wherever it stands among few or many', () => {
+  it('finds a duplicate key in any place, among few or many keys', () => {
     for (const count of [2, 31, 32, 33, 34, 64, 500]) {
       for (const twin of [0, 1, Math.floor(count / 2), count - 1]) {
         const members = Array.from({ length: count }, (_, i) => `"k${i}":{"k0":[{"k0":1}]}`).join();
@@ -179,13 +179,13 @@ describe('keys', () => {
 });
 
 describe('keys of many objects', () => {
-  it('lets two objects side by side have the same keys, however many', () => {
+  it('allows the same keys in different objects, no matter how many', () => {
     const wide = `{${Array.from({ length: 40 }, (_, i) => `"k${i}":0`).join()}}`;
     expect(faultOf(`[${wide},${wide},{"a":${wide}},${wide}]`)).toBeUndefined();
     expect(faultOf(`[${wide},${wide.replace('"k39"', '"k38"')}]`)?.pointer).toBe('/1/k38');
   });
 
-  it('tells two keys apart though their hashes are the same', () => {
+  it('distinguishes two keys with the same hash', () => {
     const lexer = new JsonLexer();
     const seen = new SeenKeys(lexer);
     lexer.load('"a""b""\\u0061"', false);
@@ -226,7 +226,7 @@ describe('numbers', () => {
     ['1e999999999999999999999', 'inexact-number', '', 0],
   ]);
 
-  it('refuses zeros after the point beyond what a double needs, which PostgreSQL would print or fail on', () => {
+  it('refuses more zeros after the point than a double needs, which PostgreSQL would print or reject', () => {
     expect(faultOf(`1.${'0'.repeat(324)}`)).toBeUndefined();
     expect(faultOf(`1.${'0'.repeat(325)}`)?.code).toBe('inexact-number');
     expect(faultOf('0e-16383')?.code).toBe('inexact-number');
@@ -251,7 +251,7 @@ describe('depth', () => {
     expect(faultOf(`${'{"a":'.repeat(65)}1${'}'.repeat(65)}`)?.pointer).toBe('/a'.repeat(64));
   });
 
-  it('takes another limit from the caller, and does not keep it', () => {
+  it('uses a limit of the caller for one call only', () => {
     const text = '['.repeat(100) + ']'.repeat(100);
     expect(faultOf(text, { maxDepth: 100 })).toBeUndefined();
     expect(faultOf(text, { maxDepth: 99 })?.pointer).toBe('/0'.repeat(99));
@@ -267,7 +267,7 @@ describe('pointers', () => {
     expect(faultOf(text)?.pointer).toBe('/messages/3/payload/a~1b/m~0n/1/0');
   });
 
-  it('names unescaped keys', () => {
+  it('use the unescaped keys', () => {
     expect(faultOf(String.raw`{"\u0061\"\/":1e400}`)?.pointer).toBe('/a"~1');
   });
 });
@@ -276,7 +276,7 @@ describe('slices', () => {
   const message =
     ' { "type" : "t" , "payload" : {"a" :[ 1.10, 2 ]} , "\\u0069d":"x","n":-0,"b":true,"z":null} ';
 
-  it('gives the members of the document as they were sent', () => {
+  it('returns the members of the document as they were sent', () => {
     const document = sliceOf(message);
     expect(document.children?.map((m) => [m.key, m.kind, message.slice(m.start, m.end)])).toEqual([
       ['type', 'string', '"t"'],
@@ -290,7 +290,7 @@ describe('slices', () => {
     expect(document.children?.every((member) => member.children === undefined)).toBe(true);
   });
 
-  it('gives a scalar document, and an outline of nothing', () => {
+  it('returns a scalar document, and an empty outline', () => {
     expect(sliceOf(' 12 ')).toEqual({ kind: 'number', key: '', start: 1, end: 3, children: undefined });
     expect(sliceOf('[1]', { outline: 0 })).toEqual({
       kind: 'array',
@@ -312,7 +312,7 @@ describe('slices', () => {
     expect(third!.children![1]).toMatchObject({ kind: 'array', children: undefined });
   });
 
-  it('scans a part of a text as if it stood alone, at its place', () => {
+  it('scans a part of a text as if it were alone, with offsets in the whole text', () => {
     const text = '{"messages":[{"a":1}, {"b":{"c":1e400}} ]}';
     const part = { start: text.indexOf('{"b"'), end: text.indexOf(' ]}'), pointer: '/messages/1' };
     expect(faultOf(text, part)).toMatchObject({ pointer: '/messages/1/b/c', offset: text.indexOf('1e400') });
@@ -324,7 +324,7 @@ describe('slices', () => {
     expect(faultOf(text, { start: 13, end: 19 })).toMatchObject({ code: 'malformed', offset: 19 });
   });
 
-  it('lets a batch name every bad element: outline by the grammar, then scan each', () => {
+  it('finds every bad element of a batch: outline by the grammar, then scan each element', () => {
     const text = String.raw`{"messages":[{"a":1e400},{"a":1},{"a":"\u0000"},{"a":1,"a":2},{"__proto__":0},[[[[]]]]]}`;
     const [messages] = sliceOf(text, { outline: 2, grammarOnly: true }).children!;
     const pointers = messages!.children!.map(({ start, end }, i) =>
@@ -340,7 +340,7 @@ describe('slices', () => {
     ]);
   });
 
-  it('is not confused by what the scan before left behind', () => {
+  it('is independent of the previous scan', () => {
     const wide = `{${Array.from({ length: 40 }, (_, i) => `"k${i}":0`).join()}`;
     for (const before of [
       `${wide},"k1":1}`,
@@ -357,14 +357,14 @@ describe('slices', () => {
   });
 });
 
-describe('what would take too much memory or time', () => {
+describe('a text that would take too much memory or time', () => {
   const faultOf = (text: string, options: ScanOptions) => {
     const result = ExactJson.scan(text, options);
     return result.ok ? undefined : { ...result.fault, offset: result.fault.offset };
   };
   const members = (count: number) => Array.from({ length: count }, (_, n) => `"k${n}":0`).join();
 
-  it('ends at the first child that a container of the outline may not have, and names the container', () => {
+  it('is rejected at the first child over the limit of a container in the outline, which is named', () => {
     const options = { outline: 3, maxChildren: [2, 3, 1] };
     expect(faultOf('{"a":[{"b":1},{},0],"c":[1,2,3]}', options)).toBeUndefined();
     expect(faultOf('{"c":[1,2,3, 4,5,nonsense', options)).toEqual({
@@ -382,7 +382,7 @@ describe('what would take too much memory or time', () => {
     expect(faultOf('[1,2,3]', { ...options, grammarOnly: true })).toMatchObject({ code: 'too-many' });
   });
 
-  it('ends at the first value beyond all that a text may have, wherever it stands', () => {
+  it('is rejected at the first value over the limit of a text, at any depth', () => {
     const text = '{"a":[1,{"b":2}]}';
     expect(faultOf(text, { maxValues: 5 })).toBeUndefined();
     expect(faultOf(text, { maxValues: 4 })).toEqual({
@@ -395,7 +395,7 @@ describe('what would take too much memory or time', () => {
     expect(faultOf(`[${'0,'.repeat(999_999)}0]`, {})).toMatchObject({ code: 'too-many', pointer: '' });
   });
 
-  it('ends at the keys of large objects when they are too many, and begins anew with the next text', () => {
+  it('is rejected when large objects have too many keys; the next text starts over', () => {
     const large = `{${members(150_000)}}`;
     expect(faultOf(`[${large},${large}]`, {})).toBeUndefined();
     expect(faultOf(`[${large},${large},${large}]`, {})).toMatchObject({ code: 'too-many', pointer: '' });
@@ -404,7 +404,7 @@ describe('what would take too much memory or time', () => {
 });
 
 describe('decodeUtf8', () => {
-  it.each(['', '{"a":1}', '"é"', '"😀"', '\ufeff{}', '"\u0000"'])('gives %j as it was', (text) => {
+  it.each(['', '{"a":1}', '"é"', '"😀"', '\ufeff{}', '"\u0000"'])('returns %j unchanged', (text) => {
     expect(decodeUtf8(Buffer.from(text))).toBe(text);
   });
 

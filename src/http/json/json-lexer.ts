@@ -1,7 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { isExactNumber } from './exact-number.ts';
 import type { JsonFault, JsonFaultCode } from './json-fault.ts';
-import { hexadecimal, isSurrogate, isSurrogatePair } from './utf16.ts';
 
 /** Returned instead of the next position; `problem` then holds the error. */
 export const REFUSED = -1;
@@ -23,7 +22,7 @@ const LOWER_E = 0x65;
 const LOWER_U = 0x75;
 const BYTE_ORDER_MARK = 0xfeff;
 
-/** By UTF-16 unit: 1 if it stands for itself in a string and needs no further check. */
+/** By UTF-16 unit: 1 if it is literal in a string and needs no further check. */
 const PLAIN = new Uint8Array(0x10000).fill(1, SPACE).fill(0, 0xd800, 0xe000);
 PLAIN[QUOTE] = 0;
 PLAIN[BACKSLASH] = 0;
@@ -246,4 +245,24 @@ export class JsonLexer {
 
 function isDigit(c: number): boolean {
   return c >= ZERO && c <= NINE;
+}
+
+export function isSurrogate(unit: number): boolean {
+  return (unit & 0xf800) === 0xd800;
+}
+
+export function isSurrogatePair(high: number, low: number): boolean {
+  return (high & 0xfc00) === 0xd800 && (low & 0xfc00) === 0xdc00;
+}
+
+/** The value of the four hexadecimal digits at a position; negative unless all four are digits. */
+export function hexadecimal(units: Uint16Array, at: number): number {
+  const high = (digit(units[at]!) << 12) | (digit(units[at + 1]!) << 8);
+  return high | (digit(units[at + 2]!) << 4) | digit(units[at + 3]!);
+}
+
+function digit(unit: number): number {
+  if (unit >= 0x30 && unit <= 0x39) return unit - 0x30;
+  const letter = unit | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x61 + 10 : -1;
 }

@@ -4,6 +4,7 @@ import type { Binding } from '../../config/key-binding.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../audit/audit-log.ts';
+import type { Sized } from '../page-bytes.ts';
 import { ALL_KEYS, INSERT_KEY, LIVE_KEYS, REVOKE_KEY } from './api-key.sql.ts';
 
 export interface LiveKey extends Binding {
@@ -13,13 +14,22 @@ export interface LiveKey extends Binding {
   readonly hash: Buffer;
 }
 
-export interface KeyRecord {
+interface KeyRow {
   readonly id: string;
   readonly name: string;
   readonly scopes: readonly Scope[];
   /** Null: no restriction. */
   readonly sources: readonly string[] | null;
   readonly keys: readonly string[] | null;
+}
+
+interface ListedRow extends KeyRow {
+  readonly created_at: Date;
+  readonly created_by: string;
+  readonly revoked_at: Date | null;
+}
+
+export interface KeyRecord extends KeyRow {
   readonly createdAt: Date;
   readonly createdBy: string;
   readonly revokedAt: Date | null;
@@ -33,14 +43,7 @@ export class ApiKeyStore {
   ) {}
 
   async live(): Promise<LiveKey[]> {
-    const rows = await this.database.query<{
-      id: string;
-      name: string;
-      scopes: Scope[];
-      sources: string[] | null;
-      keys: string[] | null;
-      secret_hash: Buffer;
-    }>(LIVE_KEYS);
+    const rows = await this.database.query<KeyRow & { secret_hash: Buffer }>(LIVE_KEYS);
     return rows.map(({ id, name, scopes, sources, keys, secret_hash }) => ({
       id,
       name,
@@ -51,19 +54,10 @@ export class ApiKeyStore {
     }));
   }
 
-  async list(afterId: string | undefined, limit: number): Promise<KeyRecord[]> {
-    const rows = await this.database.query<{
-      id: string;
-      name: string;
-      scopes: Scope[];
-      sources: string[] | null;
-      keys: string[] | null;
-      created_at: Date;
-      created_by: string;
-      revoked_at: Date | null;
-    }>(ALL_KEYS, [afterId ?? null, limit]);
-    return rows.map(({ created_at, created_by, revoked_at, ...row }) => ({
-      ...row,
+  async list(afterId: string | undefined, limit: number): Promise<(KeyRecord & Sized)[]> {
+    const rows = await this.database.query<ListedRow & Sized>(ALL_KEYS, [afterId ?? null, limit]);
+    return rows.map(({ id, name, scopes, sources, keys, created_at, created_by, revoked_at, fits }) => ({
+      ...{ id, name, scopes, sources, keys, fits },
       createdAt: created_at,
       createdBy: created_by,
       revokedAt: revoked_at,

@@ -1,8 +1,12 @@
+import { withinBytes } from '../page-bytes.ts';
+
 export const LIVE_KEYS = `SELECT id, name, scopes, sources, keys, secret_hash FROM api_key WHERE revoked_at IS NULL`;
 
-export const ALL_KEYS = `
-  SELECT id, name, scopes, sources, keys, created_at, created_by, revoked_at FROM api_key
-  WHERE $1::text IS NULL OR id > $1 ORDER BY id LIMIT $2`;
+export const ALL_KEYS = `${withinBytes(
+  `SELECT id, name, scopes, sources, keys, created_at, created_by, revoked_at FROM api_key
+   WHERE $1::text IS NULL OR id > $1 ORDER BY id LIMIT $2`,
+  'id',
+)} ORDER BY id`;
 
 export const INSERT_KEY = `
   INSERT INTO api_key (id, name, scopes, secret_hash, created_by, sources, keys)

@@ -5,7 +5,6 @@ import type { Scope } from '../../config/api-keys-variable.ts';
 import type { Binding } from '../../config/key-binding.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Caller } from '../access.ts';
-import type { Authenticator } from '../server.ts';
 import { hashOf, newToken, proves, tokenParts } from './api-key.ts';
 import { ApiKeyStore, type LiveKey } from './api-key-store.ts';
 
@@ -16,7 +15,8 @@ const MIN_REFRESH_GAP_MS = 100;
 
 /** Authenticates api keys from memory, without a query per request. */
 @Injectable()
-export class ApiKeys implements Authenticator, OnApplicationBootstrap {
+export class ApiKeys implements OnApplicationBootstrap {
+  /** Set if no api key is configured: every request from this machine is made by this caller. */
   readonly anonymous: Caller | undefined;
   private readonly configured: ReadonlyMap<string, LiveKey>;
   private stored: ReadonlyMap<string, LiveKey> = new Map();
@@ -45,12 +45,18 @@ export class ApiKeys implements Authenticator, OnApplicationBootstrap {
     await this.refresh();
   }
 
-  async callerOf(token: string): Promise<Caller | undefined> {
+  /** Undefined if the token is unknown or revoked. */
+  async callerOf(token: string): Promise<LiveKey | undefined> {
     const parts = tokenParts(token);
     if (!parts) return undefined;
-    if (!this.find(parts.id)) await this.refreshSoon();
-    const key = this.find(parts.id);
+    const key = await this.live(parts.id);
     return key && proves(parts.secret, key) ? key : undefined;
+  }
+
+  /** Undefined if it is unknown or revoked. */
+  async live(id: string): Promise<LiveKey | undefined> {
+    if (!this.find(id)) await this.refreshSoon();
+    return this.find(id);
   }
 
   /** Returns the token, which is stored nowhere; undefined if the name is taken. */

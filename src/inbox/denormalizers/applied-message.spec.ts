@@ -39,7 +39,7 @@ function refusal(payload: unknown): string {
 }
 
 describe('the payload class', () => {
-  it('makes an instance of what matches, and leaves unknown members alone', () => {
+  it('creates an instance of a payload that matches, and keeps unknown members', () => {
     const payload = { name: 'Ada', age: 36, homes: [{ street: 'St James' }], extra: { kept: true } };
     const checked = withPayloadOf(message(payload), Person).payload as Person;
     expect(checked).toBeInstanceOf(Person);
@@ -47,7 +47,7 @@ describe('the payload class', () => {
     expect({ ...checked, homes: [{ ...checked.homes[0] }] }).toEqual(payload);
   });
 
-  it('does not stumble over members that nobody asked for, whatever their names', () => {
+  it('ignores additional members of any name', () => {
     const payload = JSON.parse(
       '{"name":"Ada","age":1,"homes":[],"toString":1,"constructor":2,"other":{"constructor":{"then":3}}}',
     );
@@ -58,7 +58,7 @@ describe('the payload class', () => {
     expect(refusal({ name: { constructor: 1 }, age: 1, homes: [] })).toMatch('cannot be made a Person');
   });
 
-  it('refuses what does not match with every fault, each where it is', () => {
+  it('refuses a payload that does not match, with every error and its place', () => {
     expect(refusal({ name: 'Augusta', age: '36', homes: [{ street: 'ok' }, { street: 5 }] })).toBe(
       'the payload is not a Person: ' +
         '/name must be shorter than or equal to 3 characters; /age must be an integer number; ' +
@@ -66,7 +66,7 @@ describe('the payload class', () => {
     );
   });
 
-  it.each([[null], [7], ['text'], [[]], [true]])('refuses %j, which is no object', (payload) => {
+  it.each([[null], [7], ['text'], [[]], [true]])('refuses %j, which is not an object', (payload) => {
     expect(refusal(payload)).toBe('the payload is not an object, so not a Person');
   });
 

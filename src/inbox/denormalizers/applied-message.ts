@@ -5,7 +5,7 @@ import type { PayloadClass } from '../../contract/denormalizer.ts';
 import type { Message } from '../../contract/message.ts';
 import { Refuse } from '../../contract/outcomes.ts';
 import { fieldErrors } from '../../http/valid-body.ts';
-import type { ClaimedMessage } from '../claimed-message.ts';
+import type { ClaimedMessage } from '../inbox-queue.ts';
 
 /** The message as denormalizers see it; its payload parsed, not yet checked against a class. */
 export function messageOf(row: ClaimedMessage): Message {

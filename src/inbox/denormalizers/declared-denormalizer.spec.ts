@@ -17,7 +17,7 @@ function one(options: object, instance: object = { apply }, name = 'A'): Declare
   return { name, options: options as DenormalizerOptions, instance };
 }
 
-/** The lines that stop the start. */
+/** The error lines that prevent the start. */
 function faultsOf(...declared: DeclaredDenormalizer[]): string[] {
   try {
     checkDeclarations(declared);
@@ -32,8 +32,8 @@ describe('a declaration', () => {
     ['"types" must name at least one type', {}],
     ['"types" must name at least one type', { types: [] }],
     ['"types" must name at least one type', { types: 't' }],
-    ['a type must be a text', { types: [''] }],
-    ['a type must be a text', { types: [undefined] }],
+    ['a type must be a string', { types: [''] }],
+    ['a type must be a string', { types: [undefined] }],
     ['the type "t" is declared twice', { types: ['t', 'u', 't'] }],
     ['"type" is not an option; did you mean "types"?', { types: ['t'], type: 't' }],
     ['"priority" is not an option', { types: ['t'], priority: 1 }],
@@ -62,17 +62,17 @@ describe('a declaration', () => {
       { types: ['t'] },
       { applyBatch: apply, prepare: apply },
     ],
-  ])('is stopped: %s', (...[line, options, instance]) => {
+  ])('prevents the start: %s', (...[line, options, instance]) => {
     expect(faultsOf(one(options, instance))).toEqual([`denormalizer A: ${line}`]);
   });
 
-  it('is told every fault at once', () => {
+  it('is reported with every error at once', () => {
     expect(
       faultsOf(one({ types: [], type: 't' }, {}), one({ types: ['t', 't'] }, { apply }, 'B')),
     ).toHaveLength(4);
   });
 
-  it('may be as rich as the contract allows', () => {
+  it('may use everything that the contract allows', () => {
     const rich = {
       types: ['t', 'u'],
       payload: { t: Payload, u: Payload },
@@ -92,13 +92,13 @@ describe('declarations together', () => {
   const coalescing = (name: string, coalesce: Record<string, string>) =>
     one({ types: Object.keys(coalesce), coalesce }, { apply }, name);
 
-  it('are stopped when two have one name', () => {
+  it('prevent the start when two have the same name', () => {
     expect(faultsOf(one({ types: ['t'] }), one({ types: ['u'] }))).toEqual([
       'two denormalizers have the name A: give one a "name", or list the class in one module',
     ]);
   });
 
-  it('are stopped when they disagree on what becomes of a type', () => {
+  it('prevent the start when they disagree about coalescing a type', () => {
     expect(faultsOf(coalescing('A', { t: 'slot' }), one({ types: ['t'] }, { apply }, 'B'))).toEqual([
       'denormalizers A and B coalesce "t" differently',
     ]);
@@ -107,7 +107,7 @@ describe('declarations together', () => {
     ]);
   });
 
-  it('are stopped when strangers use one slot: their messages would drop each other', () => {
+  it('prevent the start when unrelated ones share a slot: their messages would supersede each other', () => {
     expect(faultsOf(coalescing('A', { t: 'edit' }), coalescing('B', { u: 'edit' }))).toEqual([
       'denormalizers A and B both have a slot "edit", for different types: rename one',
     ]);
@@ -139,7 +139,7 @@ describe('discovery', () => {
   @Injectable()
   class Bystander {}
 
-  it('finds decorated providers, however provided, and runs them in order', async () => {
+  it('finds decorated providers of every kind, and runs them in order', async () => {
     @Module({ providers: [Bystander, First, { provide: 'made', useFactory: () => new Earlier() }] })
     class Both {}
     const denormalizers = await found(Both);
@@ -148,7 +148,7 @@ describe('discovery', () => {
     expect(denormalizers.of('v')).toEqual([]);
   });
 
-  it('takes an alias for what it is, and a second instance for a fault', async () => {
+  it('accepts an alias, and refuses a second instance', async () => {
     @Module({ providers: [First, { provide: 'again', useExisting: First }] })
     class Aliased {}
     expect((await found(Aliased)).of('t')).toHaveLength(1);
@@ -160,7 +160,7 @@ describe('discovery', () => {
     await expect(found(OneOf, Two)).rejects.toThrow('two denormalizers have the name First');
   });
 
-  it('stops the start for one that would be made anew for every request, instead of ignoring it', async () => {
+  it('prevents the start for one that is request-scoped, instead of ignoring it', async () => {
     @Denormalizer({ types: ['t'] })
     class PerRequest {
       apply = apply;
@@ -168,8 +168,6 @@ describe('discovery', () => {
     Injectable({ scope: Scope.REQUEST })(PerRequest);
     @Module({ providers: [PerRequest] })
     class Wrong {}
-    await expect(found(Wrong)).rejects.toThrow(
-      'denormalizer PerRequest: it cannot be made anew for every request',
-    );
+    await expect(found(Wrong)).rejects.toThrow('denormalizer PerRequest: it must not be request-scoped');
   });
 });

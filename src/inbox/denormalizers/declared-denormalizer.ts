@@ -44,7 +44,7 @@ function unknownOptions(options: DenormalizerOptions): string[] {
 function typeFaults({ types, coalesce = {}, rank = {} }: DenormalizerOptions): string[] {
   if (!Array.isArray(types) || types.length === 0) return ['"types" must name at least one type'];
   const faults: string[] = [];
-  if (types.some((type) => typeof type !== 'string' || type === '')) faults.push('a type must be a text');
+  if (types.some((type) => typeof type !== 'string' || type === '')) faults.push('a type must be a string');
   for (const type of types.filter((one) => String(one).includes('*'))) {
     faults.push(`the type "${type}" is a pattern: a denormalizer names its types one by one`);
   }

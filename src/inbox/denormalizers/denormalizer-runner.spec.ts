@@ -10,12 +10,12 @@ import type { Message } from '../../contract/message.ts';
 import { Refuse } from '../../contract/outcomes.ts';
 import type { ReadModelTransaction } from '../../contract/read-model-transaction.ts';
 import { Database } from '../../database/database.ts';
-import type { ClaimedMessage } from '../claimed-message.ts';
+import type { ClaimedMessage } from '../inbox-queue.ts';
 import { ReadModelTx } from '../processing/read-model-tx.ts';
 import {
   type ApplyFailed,
   DenormalizerRunner,
-  type Prepared,
+  type PreparationsByMessage,
   type TimeLimit,
 } from './denormalizer-runner.ts';
 import { Denormalizers } from './denormalizers.ts';
@@ -53,9 +53,9 @@ function rows(...names: string[]): ClaimedMessage[] {
   });
 }
 
-const NOTHING_PREPARED: Prepared = new Map();
+const NOTHING_PREPARED: PreparationsByMessage = new Map();
 
-/** Writes down what is issued and what is answered; answers come a turn of the event loop later. */
+/** Records statements and results; results arrive a turn of the event loop later. */
 function wire() {
   const log: string[] = [];
   const query = async (sql: string) => {
@@ -72,8 +72,8 @@ const twoStatements = async ({ id }: Message, tx: ReadModelTransaction) => {
   await tx.query(`${id}.2`);
 };
 
-describe('on the wire', () => {
-  it('statements of different keys go out together, those of one key one after the other', async () => {
+describe('the statements of a batch', () => {
+  it('of different keys are sent together, those of one key one after the other', async () => {
     const { log, tx } = wire();
     await effectsOf({ name: 'A', apply: twoStatements }).apply(rows('a1', 'b1', 'a2'), tx, NOTHING_PREPARED);
     expect(log.slice(0, 3)).toEqual(['>a1.1', '>b1.1', '<a1.1']);
@@ -82,7 +82,7 @@ describe('on the wire', () => {
     );
   });
 
-  it('a sequential denormalizer has one statement out at a time; other keys are not slowed by it', async () => {
+  it('of a sequential denormalizer are sent one at a time, without slowing other keys', async () => {
     const { log, tx } = wire();
     const sequential = { name: 'S', apply: twoStatements, options: { types: ['s'], sequential: true } };
     const effects = effectsOf(sequential, { name: 'A', apply: twoStatements });
@@ -91,7 +91,7 @@ describe('on the wire', () => {
     expect(issued).toEqual(['>a1.1', '>c1.1', '>a1.2', '>c1.2', '>b1.1', '>b1.2', '>b2.1', '>b2.2']);
   });
 
-  it('a message goes through its denormalizers in order before the next of its key, whoever handles which type', async () => {
+  it('of a message run through its denormalizers in order, before the next message of its key', async () => {
     const { log, tx } = wire();
     const note =
       (name: string) =>
@@ -107,7 +107,7 @@ describe('on the wire', () => {
     expect(issued).toEqual(['>old a1', '>late a1', '>new a2', '>late a2']);
   });
 
-  it('applyBatch gets all its messages at once, at its place in the order', async () => {
+  it('of applyBatch come with all its messages at once, at its place in the order', async () => {
     const { log, tx } = wire();
     const batch = async (messages: readonly Message[], to: ReadModelTransaction) =>
       void (await to.query(`batch ${messages.map(({ id }) => id)}`));
@@ -130,7 +130,7 @@ describe('on the wire', () => {
     ]);
   });
 
-  it('what was prepared comes with the message, to the denormalizer that prepared it', async () => {
+  it('get what the same denormalizer prepared for the message', async () => {
     const given: unknown[] = [];
     const apply = async (_message: Message, _tx: ReadModelTransaction, prepared: unknown) =>
       void given.push(prepared);
@@ -142,7 +142,7 @@ describe('on the wire', () => {
   });
 });
 
-describe('who failed', () => {
+describe('the failed message', () => {
   let database: TestDatabase;
   let engine: Database;
 
@@ -179,7 +179,7 @@ describe('who failed', () => {
     },
   };
 
-  it('is the one whose statement broke the transaction, not those it broke it for', async () => {
+  it('is the one whose statement broke the transaction, not the others in it', async () => {
     expect(await failure(effectsOf(divide), 'a1', 'b1', 'x1', 'c1', 'c2')).toEqual([
       'x1',
       'division by zero',
@@ -188,7 +188,7 @@ describe('who failed', () => {
     expect(await failure(effectsOf(divide), 'a1', 'b1')).toEqual([undefined, 'nobody']);
   });
 
-  it('is found among statements that nobody awaits', async () => {
+  it('is found even if its statement is not awaited', async () => {
     const careless: Tested = {
       name: 'careless',
       async apply({ key }, tx) {
@@ -201,7 +201,7 @@ describe('who failed', () => {
     await expect(tried).rejects.toThrow('division by zero');
   });
 
-  it('is known for a payload before anything is sent, and for what is thrown', async () => {
+  it('is known for an invalid payload before anything is sent, and for a thrown error', async () => {
     class Numbered {
       @IsInt() n: number;
     }
@@ -235,7 +235,7 @@ describe('who failed', () => {
     },
   };
 
-  /** In a session that does as told while the applies hang. */
+  /** In a session that the test controls while the applies hang. */
   async function hung(settings: string, ms = 60_000): Promise<unknown> {
     const tried = engine.transaction(async (tx) => {
       await tx.query(settings);
@@ -245,13 +245,13 @@ describe('who failed', () => {
     return tried.catch((error: unknown) => error);
   }
 
-  it('is each that was being applied when the server ended an idle session, or when they took too long', async () => {
+  it('is each one in progress when the server ended an idle session, or when they took too long', async () => {
     const both = { failed: [{ id: 'x1' }, { id: 'y1' }], reason: { name: 'ApplyHung' } };
     expect(await hung('SET LOCAL idle_in_transaction_session_timeout = 200')).toMatchObject(both);
     expect(await hung('SELECT 1', 100)).toMatchObject(both);
   });
 
-  it('is no message when the connection breaks while they hang', async () => {
+  it('is none when the connection breaks while they hang', async () => {
     const failing = hung(`SET application_name = 'to be ended'`);
     await until(async () => {
       const ended = await database.query(
@@ -263,7 +263,7 @@ describe('who failed', () => {
     expect(await failing).toMatchObject({ code: '57P01' });
   });
 
-  it('cannot be told of a batch, but of a batch of one', async () => {
+  it('is unknown for a batch, except for a batch of one', async () => {
     const batch: Tested = {
       name: 'batch',
       applyBatch: () => {
@@ -278,20 +278,20 @@ describe('who failed', () => {
     ['/type must not be empty', { type: '' }],
     ['/type must be a string', { type: undefined }],
     ['/type must not be longer than 200 characters', { type: 't'.repeat(201) }],
-    ['/type must not hold control characters', { type: 'a\u0000b' }],
+    ['/type must not contain control characters', { type: 'a\u0000b' }],
     ['/key must not be empty', { key: '' }],
     ['/key must be a string', { key: 7 }],
     ['/key must not be longer than 256 bytes of UTF-8', { key: 'ü'.repeat(129) }],
-    ['/key must not hold half of a surrogate pair', { key: 'a\ud800' }],
+    ['/key must not contain half of a surrogate pair', { key: 'a\ud800' }],
     ['/headers/n must be a string', { headers: { n: 1 } }],
     ["/headers/a b a header's name must be 1 to 64 of A-Z a-z 0-9 _ . -", { headers: { 'a b': 'x' } }],
     [
-      '/headers must not hold more than 16384 bytes of names and values',
+      '/headers must not have more than 16384 bytes of names and values',
       { headers: Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`h${n}`, 'é'.repeat(1_000)])) },
     ],
     ['/dueAt must be an RFC 3339 time, such as 2026-01-31T12:00:00Z', { dueAt: new Date('soon') }],
     ['/type must not be empty; /key must not be empty', { type: '', key: '' }],
-  ])('is the one that sends what the front door would refuse, awaited or not: %s', async (fault, sent) => {
+  ])('is the one that sends what the API would refuse, awaited or not: %s', async (fault, sent) => {
     for (const isAwaited of [true, false]) {
       const sender: Tested = {
         name: 'sender',
@@ -307,7 +307,7 @@ describe('who failed', () => {
     }
   });
 
-  it('is nobody when what is sent is at the limit of what the front door takes', async () => {
+  it('is none when what is sent is at the limit of what the API accepts', async () => {
     const sent = { type: 't'.repeat(200), key: 'ü'.repeat(128), headers: { 'x-1': 'y' }, dueAt: new Date() };
     const sender: Tested = { name: 'sender', apply: (_, tx) => tx.send({ payload: null, ...sent }) };
     expect(await failure(effectsOf(sender), 'a1')).toEqual([undefined, 'nobody']);

@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { Message } from '../../contract/message.ts';
 import type { ReadModelTransaction } from '../../contract/read-model-transaction.ts';
-import { codeOf } from '../../database/faults.ts';
+import { codeOf } from '../../database/errors.ts';
 import { groupBy } from '../../database/group-by.ts';
 import { TransactionTimeout } from '../../database/transaction.ts';
-import type { ClaimedMessage } from '../claimed-message.ts';
+import type { ClaimedMessage } from '../inbox-queue.ts';
 import { classFor, messageOf, withPayloadOf } from './applied-message.ts';
 import type { DeclaredDenormalizer } from './declared-denormalizer.ts';
 import { Denormalizers } from './denormalizers.ts';
@@ -15,7 +15,7 @@ export interface Preparation {
   readonly error: unknown;
 }
 
-export type Prepared = ReadonlyMap<ClaimedMessage, Preparation>;
+export type PreparationsByMessage = ReadonlyMap<ClaimedMessage, Preparation>;
 
 /** An `apply` failed: for which messages, and why. */
 export class ApplyFailed extends Error {
@@ -78,7 +78,7 @@ export class DenormalizerRunner {
   async apply(
     rows: readonly ClaimedMessage[],
     tx: ReadModelTransaction,
-    prepared: Prepared,
+    prepared: PreparationsByMessage,
     timeLimit: TimeLimit = (work) => work,
   ): Promise<void> {
     const underWay = new Set<ClaimedMessage>();
@@ -92,7 +92,7 @@ export class DenormalizerRunner {
   private async applyStages(
     steps: readonly Step[],
     tx: ReadModelTransaction,
-    prepared: Prepared,
+    prepared: PreparationsByMessage,
     underWay: Set<ClaimedMessage>,
   ): Promise<void> {
     for (const stage of this.denormalizers.stages) {
@@ -152,7 +152,7 @@ async function applyTogether(
 async function applyEach(
   steps: readonly Step[],
   tx: ReadModelTransaction,
-  prepared: Prepared,
+  prepared: PreparationsByMessage,
   underWay: Set<ClaimedMessage>,
 ): Promise<void> {
   await allOrFirstFailure(

@@ -23,7 +23,7 @@ export class Denormalizers implements OnModuleInit {
       const marked = [instance?.constructor, metatype].find(isDenormalizer);
       if (!marked) continue;
       if (!wrapper.isDependencyTreeStatic())
-        throw new DeclarationError(`denormalizer ${marked.name}: it cannot be made anew for every request`);
+        throw new DeclarationError(`denormalizer ${marked.name}: it must not be request-scoped`);
       found.set(instance, declared(marked, instance));
     }
     this.use([...found.values()]);

@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
 import { Reads } from '../../database/reads.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
-import type { HoldReason } from '../../lanes/hold-request.ts';
 import { laneOf } from '../../lanes/lane-of.ts';
+import type { HoldReason } from '../../lanes/lane-queue-types.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import type { Status } from '../messages-store.ts';
 import { INBOX_LANES } from '../new-message.ts';
@@ -39,7 +39,7 @@ export interface WhyRow {
 
 export type HoldCursor = readonly [lane: number, key: string];
 
-/** C4: holds that operators set. They only set the end of a hold; only the lane's holder changes the rows. */
+/** Holds that operators set. They only set the end of a hold; only the lane's owner changes the rows. */
 @Injectable()
 export class HoldsStore {
   constructor(

@@ -1,6 +1,7 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Put, Req } from '@nestjs/common';
 import {
   ApiOperation,
+  ApiParam,
   ApiProperty,
   ApiPropertyOptional,
   ApiQuery,
@@ -17,10 +18,14 @@ import { queryOf } from '../../http/query.ts';
 import { validBody } from '../../http/valid-body.ts';
 import { checkKey, checkTime, Faults } from '../fields.ts';
 import { INBOX_LANES } from '../new-message.ts';
+import { HELD_KEY, type HeldKey, HOLD, type HoldView } from './holds.openapi.ts';
 import { type HoldCursor, HoldsStore } from './holds-store.ts';
+
+const ApiKey = ApiParam({ name: 'key', description: 'The key of messages; at most 256 bytes of UTF-8.' });
 
 export class PutHold {
   @ApiPropertyOptional({
+    type: String,
     format: 'date-time',
     nullable: true,
     description: 'Absent or null: until it is ended.',
@@ -29,7 +34,7 @@ export class PutHold {
   @IsString()
   until?: string;
 
-  @ApiProperty({ example: 'campaign in creation' })
+  @ApiProperty({ minLength: 1, maxLength: 500, example: 'campaign in creation' })
   @IsString()
   @Length(1, 500)
   reason: string;
@@ -43,12 +48,14 @@ export class HoldsController {
   @Put('keys/:key/hold')
   @Allow('admin')
   @ApiOperation({ summary: 'Hold a key: its messages wait, others are not slowed.' })
-  @ApiResponse({ status: 200, description: 'Held.' })
+  @ApiKey
+  @ApiResponse({ status: 200, description: 'Held.', schema: HELD_KEY })
+  @ApiResponse({ status: 422, description: 'Not valid; `errors` points at each error.' })
   async put(
     @Param('key') key: string,
     @Body(validBody(PutHold)) body: PutHold,
     @Req() request: FastifyRequest,
-  ) {
+  ): Promise<HeldKey> {
     const faults = new Faults();
     checkKey(key, '', faults);
     const until = body.until === undefined ? undefined : checkTime(body.until, '/until', faults);
@@ -62,7 +69,10 @@ export class HoldsController {
   @Delete('keys/:key/hold')
   @HttpCode(204)
   @Allow('admin')
-  @ApiOperation({ summary: 'End the hold of a key, whatever its reason; its messages continue in order.' })
+  @ApiOperation({ summary: 'End the hold of a key, of any reason; its messages continue in order.' })
+  @ApiKey
+  @ApiResponse({ status: 204, description: 'Ended.' })
+  @ApiResponse({ status: 404, description: 'This key is not held.' })
   async end(@Param('key') key: string, @Req() request: FastifyRequest): Promise<void> {
     const ended = !key.includes('\u0000') && (await this.holds.end(key, request.caller.name));
     if (!ended) throw new Problem('not-found', 'This key is not held.');
@@ -71,13 +81,8 @@ export class HoldsController {
   @Get('holds')
   @Allow('read')
   @ApiOperation({ summary: 'Keys that are held, and why.' })
-  @ApiQuery({ name: 'key', required: false })
-  @ApiPage()
-  @ApiResponse({
-    status: 200,
-    description:
-      '`reason` is the text that the hold was set with, else its `kind`: operator, retry, deferred, rate, dead-letter.',
-  })
+  @ApiQuery({ name: 'key', required: false, description: 'Only this key.' })
+  @ApiPage(HOLD)
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, ['key', 'limit', 'cursor']);
     const page = pageRequest(query, isHoldCursor);
@@ -86,7 +91,7 @@ export class HoldsController {
       rows,
       page.limit,
       (row) => [row.lane, row.key],
-      ({ key, kind, reason, until, set_at }) => ({ key, kind, reason, until, since: set_at }),
+      ({ key, kind, reason, until, set_at }): HoldView => ({ key, kind, reason, until, since: set_at }),
     );
   }
 }

@@ -17,7 +17,7 @@ export const PUT_HOLD = `
       reason = CASE WHEN ${ENDLESS} THEN hold.reason ELSE EXCLUDED.reason END,
       note = EXCLUDED.note, set_at = CASE WHEN ${ENDLESS} THEN hold.set_at ELSE now() END`;
 
-/** hold.end — due from now on; the lane's holder deletes it when no row is held by it any longer. */
+/** hold.end — due from now on; the lane's owner deletes it when no row is held by it any longer. */
 export const END_HOLD = `
   UPDATE hold SET until = clock_timestamp(), kept_by = NULL, then_until = NULL
   WHERE queue = 'inbox' AND lane = $1 AND key = $2 AND until > clock_timestamp()`;

@@ -1,32 +1,5 @@
+import type { Why } from './holds.openapi.ts';
 import type { WhyRow } from './holds-store.ts';
-
-/** What a message waits for, and what can be done about it. */
-export interface Why {
-  readonly id: string;
-  readonly status: string;
-  readonly waitsFor:
-    | { readonly kind: 'nothing' }
-    | { readonly kind: 'time'; readonly until: Date }
-    | {
-        readonly kind: 'hold';
-        /** Its kind: operator, retry, deferred, rate, dead-letter. */
-        readonly hold: string;
-        /** The operator's own text, else the kind. */
-        readonly reason: string;
-        readonly until: Date | null;
-        readonly since: Date | null;
-        readonly deadLetter: string | null;
-      }
-    | {
-        readonly kind: 'lease';
-        readonly replica: string | null;
-        readonly until: Date | null;
-        readonly ahead: number;
-      }
-    | { readonly kind: 'turn'; readonly ahead: number };
-  /** One sentence for a person, with the next step. */
-  readonly explanation: string;
-}
 
 /** Pure: the first reason to wait, in the order in which they apply to a message. */
 export function explain(row: WhyRow): Why {

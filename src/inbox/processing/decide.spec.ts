@@ -5,8 +5,8 @@ import { decide } from './decide.ts';
 
 const SCHEDULE = [1_000, 5_000, 30_000];
 
-describe('what becomes of a message that failed', () => {
-  it('A4 is tried again by the schedule, then dead', () => {
+describe('a message that failed', () => {
+  it('A4 is retried by the schedule, then dead', () => {
     const kinds = [1, 2, 3, 4, 5].map((attempt) => decide(new Error('x'), attempt, SCHEDULE, 0));
     expect(kinds).toEqual([
       { kind: 'retry', afterMs: 1_000, error: 'Error: x' },
@@ -18,7 +18,7 @@ describe('what becomes of a message that failed', () => {
     expect(decide(new Error('x'), 1, [])).toMatchObject({ kind: 'dead' });
   });
 
-  it('spreads retries by up to a fifth, never earlier', () => {
+  it('is retried up to a fifth later, never earlier', () => {
     fc.assert(
       fc.property(
         fc.double({ min: 0, max: 1, noNaN: true }),
@@ -34,7 +34,7 @@ describe('what becomes of a message that failed', () => {
     );
   });
 
-  it('A15 comes again when it said so, however often it was tried', () => {
+  it('A15 is retried at the requested time if deferred, after any number of attempts', () => {
     for (const attempt of [1, 4, 100])
       expect(decide(new Defer('30s', 'two checks still new'), attempt, SCHEDULE)).toEqual({
         kind: 'deferred',
@@ -47,7 +47,7 @@ describe('what becomes of a message that failed', () => {
     expect(decide(new Refuse('never'), 1, SCHEDULE)).toEqual({ kind: 'dead', error: 'Refuse: never' });
   });
 
-  it('tells people one bounded text that PostgreSQL can hold, whatever was thrown', () => {
+  it('has one bounded error text that PostgreSQL can store, whatever was thrown', () => {
     fc.assert(
       fc.property(
         fc.anything({ withNullPrototype: true, withBigInt: true }),
@@ -68,7 +68,7 @@ describe('what becomes of a message that failed', () => {
       );
   });
 
-  it('takes a wrong delay for a fault of the denormalizer', () => {
+  it('counts an invalid delay as an error of the denormalizer', () => {
     expect(() => new Defer('soon', 'x')).toThrow('Defer: "soon" is not a duration such as "30s"');
   });
 });

@@ -7,16 +7,14 @@ import {
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import type { LeasedRows, PiggybackLease } from '../../lanes/lane-queue-types.ts';
 import type { Lease } from '../../lanes/lease.ts';
-import type { LeasedRows, PiggybackLease } from '../../lanes/lease-request.ts';
 import { Piggyback, PiggybackLeases } from '../../lanes/piggyback.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import type { ClaimedMessage } from '../claimed-message.ts';
+import { type ClaimedMessage, InboxQueue } from '../inbox-queue.ts';
 import { InboxProcessor } from './inbox-processor.ts';
-import { InboxQueue } from './inbox-queue.ts';
-import { LaneBudget } from './lane-budget.ts';
-import { OldSnapshots } from './old-snapshots.ts';
+import { LaneBudget, OldSnapshots } from './lane-budget.ts';
 import { Preparations } from './preparations.ts';
 import { PrepareLanes } from './prepare-lanes.ts';
 
@@ -27,7 +25,7 @@ import { PrepareLanes } from './prepare-lanes.ts';
 const POLL_AGAIN_MS = 10;
 
 /**
- * Lanes are held for at least this many times as long as it took to lease them. Where many replicas share few cores, a lease
+ * Lanes are leased for at least this many times as long as it took to lease them. Where many replicas share few cores, a lease
  * and a batch each take longer than a slice, and every batch would need a lease and a release of its own.
  */
 const LEASE_WORTH = 4;
@@ -36,8 +34,8 @@ const LEASE_WORTH = 4;
 const FEW_LANES = 2;
 
 /**
- * D2: every replica has any number of workers. Each leases lanes, claims rows, processes them, claims again while there is
- * work and its slice lasts, and releases the lanes. A worker never runs twice at the same time; two workers never hold the
+ * Every replica has any number of workers. Each leases lanes, claims rows, processes them, claims again while there is
+ * work and its slice lasts, and releases the lanes. A worker never runs twice at the same time; two workers never own the
  * same lane.
  */
 @Injectable()
@@ -45,13 +43,13 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   private readonly workers: Loop[];
   /** One worker for the whole process, so that a message which crashes the process was the only suspect in flight. */
   private readonly suspects: Loop;
-  /** Lanes that were written to, or were just released and may have been written to while they were held. */
+  /** Lanes that were written to, or were just released and may have been written to while they were leased. */
   private hinted = new Set<number>();
   /** Some of the hinted lanes were written to, so they have work. */
   private written = false;
   private scannedAllAtMs = Number.NEGATIVE_INFINITY;
   private readonly laneBudget: LaneBudget;
-  private readonly offers = new PiggybackLeases<ClaimedMessage>();
+  private readonly piggybacks = new PiggybackLeases<ClaimedMessage>();
   private readonly stopping = new AbortController();
   private pollAgain: NodeJS.Timeout | undefined;
 
@@ -73,11 +71,11 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
         this.pass(signal, progressed),
       ),
     );
-    this.suspects = loops.create('inbox-careful', settings.inboxPoll, (signal, progressed) =>
+    this.suspects = loops.create('inbox-suspects', settings.inboxPoll, (signal, progressed) =>
       this.suspectPass(signal, progressed),
     );
     wakeups.on('inbox', (lanes) => this.wake(lanes));
-    piggyback.register('inbox', (lanes) => this.offer(lanes));
+    piggyback.register('inbox', (lanes) => this.piggybackLease(lanes));
   }
 
   onApplicationBootstrap(): void {
@@ -85,13 +83,13 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     for (const loop of [...this.workers, this.suspects]) loop.start();
   }
 
-  /** Stops claiming. Batches in flight are finished; messages that wait for `prepare` are given back uncharged. */
+  /** Stops claiming. Batches in flight are finished; messages that wait for `prepare` are given back; no attempt is counted. */
   async beforeApplicationShutdown(): Promise<void> {
     this.slowLanes.stop();
     this.stopping.abort();
     clearTimeout(this.pollAgain);
     await Promise.all([...this.workers, this.suspects].map((loop) => loop.stop()));
-    await this.offers.allSettled();
+    await this.piggybacks.allSettled();
     // Only now: a worker may have handed over a lane in its final pass.
     await this.slowLanes.stopped();
   }
@@ -100,12 +98,12 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
    * For a single new message, if a worker is idle: its lane is leased and the message claimed in the transaction that stores
    * it, one round trip earlier. The writer reports the outcome of that transaction.
    */
-  private offer(lanes: ReadonlySet<number>): PiggybackLease<ClaimedMessage> | undefined {
+  private piggybackLease(lanes: ReadonlySet<number>): PiggybackLease<ClaimedMessage> | undefined {
     const resting = this.workers.filter((worker) => worker.isIdle).length;
-    if (resting <= this.offers.size || this.stopping.signal.aborted) return undefined;
+    if (resting <= this.piggybacks.size || this.stopping.signal.aborted) return undefined;
     const maxRows = this.settings.inboxBatchMessages;
     const piggyback = this.queue.lanes.piggyback([...lanes], { maxLanes: lanes.size, maxRows });
-    return this.offers.track(piggyback, (leased) => this.workDirectly(leased));
+    return this.piggybacks.track(piggyback, (leased) => this.workDirectly(leased));
   }
 
   /** Like a worker's pass; an error has been logged by then. */
@@ -146,7 +144,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     const everywhere = this.mustScanAll(hints, maxLanes);
     const quick = this.written;
     this.written = false;
-    const askedAtMs = performance.now();
+    const startedAtMs = performance.now();
     const leased = await this.queue.lanes.lease({
       hint: everywhere ? undefined : [...hints],
       quick,
@@ -159,9 +157,9 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     // A scan of all lanes ends when it has enough of them: hinted lanes that it did not reach are still to be polled.
     if (everywhere) for (const lane of hints) if (!lease.lanes.has(lane)) this.hinted.add(lane);
     if (everywhere && lanes.length >= maxLanes) this.scannedAllAtMs = Number.NEGATIVE_INFINITY;
-    await this.abandonOnFailure(lease, () => this.work(leased, askedAtMs, signal, progressed));
+    await this.abandonOnFailure(lease, () => this.work(leased, startedAtMs, signal, progressed));
     const again = everywhere || lease.more || this.hinted.size > 0;
-    // There may be more work by now, and other workers skipped these lanes while they were held.
+    // There may be more work by now, and other workers skipped these lanes while they were leased.
     for (const lane of lanes) this.hinted.add(lane);
     return again ? 'again' : { afterMs: POLL_AGAIN_MS };
   }
@@ -184,13 +182,13 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
 
   private async work(
     { lease, rows: first }: LeasedRows<ClaimedMessage>,
-    askedAtMs: number,
+    startedAtMs: number,
     signal: AbortSignal,
     progressed: () => void,
   ): Promise<void> {
-    const most = this.settings.inboxBatchMessages;
+    const maxRows = this.settings.inboxBatchMessages;
     const leasedAtMs = performance.now();
-    const until = leasedAtMs + Math.max(this.settings.inboxSlice, (leasedAtMs - askedAtMs) * LEASE_WORTH);
+    const until = leasedAtMs + Math.max(this.settings.inboxSlice, (leasedAtMs - startedAtMs) * LEASE_WORTH);
     let handlingMs = 0;
     let rows = first;
     while (rows.length > 0) {
@@ -198,10 +196,10 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       await this.process(lease, rows, progressed);
       handlingMs += performance.now() - beganAtMs;
       if (!lease.more || signal.aborted || performance.now() > until || lease.lanes.size === 0) break;
-      rows = await this.queue.lanes.claim(lease, most);
+      rows = await this.queue.lanes.claim(lease, maxRows);
     }
-    const totalMs = performance.now() - askedAtMs;
-    this.laneBudget.adapt({ askingMs: totalMs - handlingMs, totalMs, full: first.length >= most });
+    const totalMs = performance.now() - startedAtMs;
+    this.laneBudget.adapt({ claimingMs: totalMs - handlingMs, totalMs, full: first.length >= maxRows });
     await this.queue.lanes.release(lease);
   }
 
@@ -222,7 +220,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     if (messages.length > 0) await this.processor.process({ lease, messages, last: !lease.more, progressed });
   }
 
-  /** A lane whose last holders crashed: one message at a time, until the messages that they had claimed are processed. */
+  /** A lane whose last owners crashed: one message at a time, until the messages that they had claimed are processed. */
   private async suspectPass(signal: AbortSignal, progressed: () => void): Promise<Next> {
     const leased = await this.queue.lanes.leaseSuspect();
     if (!leased) return 'idle';
@@ -245,7 +243,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     return 'again';
   }
 
-  /** For errors that no message is known to have caused (the database is unreachable): at first no message is charged. */
+  /** For errors that no message is known to have caused (the database is unreachable): at first no attempt is counted. */
   private async abandonOnFailure(lease: Lease, work: () => Promise<void>): Promise<void> {
     try {
       await work();

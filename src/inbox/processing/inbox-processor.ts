@@ -4,15 +4,12 @@ import { Refuse } from '../../contract/outcomes.ts';
 import { Database } from '../../database/database.ts';
 import type { Lease } from '../../lanes/lease.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import type { ClaimedMessage } from '../claimed-message.ts';
 import { ApplyFailed, hungWithoutQuery } from '../denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
-import type { Batch, ClaimedBatch } from './batch.ts';
+import { type ClaimedMessage, InboxQueue, inParts, isLoaded, withPayloads } from '../inbox-queue.ts';
 import { decide, type Failure } from './decide.ts';
-import { InboxQueue } from './inbox-queue.ts';
-import { InboxTransaction } from './inbox-transaction.ts';
-import { inParts, isLoaded, withPayloads } from './payloads.ts';
-import { PrepareBatch } from './prepare-batch.ts';
+import { type Batch, type ClaimedBatch, InboxTransaction } from './inbox-transaction.ts';
+import { PrepareBatch } from './preparations.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 import { SettleStore } from './settle-store.ts';
 import { Triage } from './triage.ts';
@@ -23,19 +20,20 @@ interface BatchProgress extends Batch {
   readonly waiting: Set<string>;
 }
 
-/** The message was claimed beyond its last attempt: it is not tried again, and so not charged again. */
+/** The message was claimed beyond its last attempt: it is not tried again, so no further attempt is counted. */
 class ReplicaDied extends Refuse {}
 
 /**
- * Processes claimed messages: triage → prepare → apply → settle. A batch is applied in one transaction if possible, otherwise in
- * parts, so that only the messages that failed are charged.
+ * Processes claimed messages: triage → prepare → apply → settle. A batch is applied in one transaction if possible,
+ * otherwise in parts, so that an attempt is counted only of the messages that failed.
  */
 @Injectable()
 export class InboxProcessor {
   private readonly maxAttempts: number;
 
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(SETTINGS_TOKEN)
+    private readonly settings: Pick<Settings, 'inboxRetrySchedule' | 'inboxUnhandled' | 'inboxOnDead'>,
     @Inject(LOG) private readonly log: Log,
     private readonly database: Database,
     private readonly queue: InboxQueue,
@@ -51,7 +49,7 @@ export class InboxProcessor {
 
   /** Settles every message of the batch. Throws only errors that no message is known to have caused. */
   async process(claimed: ClaimedBatch): Promise<void> {
-    // C8: superseded messages are ended first, so they call no other system.
+    // Superseded messages are ended first, so they call no other system.
     const ready = await this.triage.endExpiredAndSuperseded(claimed.lease, claimed.messages);
     const batch = await this.prepareBatch.run(claimed, ready);
     if (claimed.stopping?.aborted) await this.queue.lanes.giveBack(claimed.lease);
@@ -153,7 +151,7 @@ export class InboxProcessor {
     return [];
   }
 
-  /** Returns whether the key waits now: then the messages behind it are put back too, uncharged. */
+  /** Returns whether the key waits now: then the messages behind it are put back too, and their attempt is not counted. */
   private async fail(
     lease: Lease,
     row: ClaimedMessage,
@@ -163,16 +161,16 @@ export class InboxProcessor {
     const failure = decide(reason, row.attempt, this.settings.inboxRetrySchedule);
     const holds = this.settings.inboxOnDead === 'hold' && !row.keyless;
     const keyWaits = failure.kind !== 'dead' || holds;
-    const charged = !(reason instanceof ReplicaDied);
+    const counted = !(reason instanceof ReplicaDied);
     const settled = await this.transaction.fenced(lease, [row, ...behind], async (tx) => {
       await Promise.all([
         failure.kind === 'dead'
-          ? this.settle.end([{ message: row, status: 'dead', error: failure.error, charged }], tx)
+          ? this.settle.end([{ message: row, status: 'dead', error: failure.error, counted }], tx)
           : this.settle.putBack(
-              [{ message: row, error: failure.error, charged: failure.kind === 'retry' }],
+              [{ message: row, error: failure.error, counted: failure.kind === 'retry' }],
               tx,
             ),
-        keyWaits ? this.settle.putBack(uncharged(behind), tx) : undefined,
+        keyWaits ? this.settle.putBack(uncounted(behind), tx) : undefined,
         keyWaits ? this.queue.lanes.hold([holdFor(row, failure)], tx) : undefined,
       ]);
     });
@@ -182,7 +180,9 @@ export class InboxProcessor {
 
   /** Puts them back behind the hold of their key. */
   private async keepWaiting(lease: Lease, rows: readonly ClaimedMessage[]): Promise<void> {
-    await this.transaction.fenced(lease, rows, (tx, held) => this.settle.putBack(uncharged(held), tx));
+    await this.transaction.fenced(lease, rows, (tx, remaining) =>
+      this.settle.putBack(uncounted(remaining), tx),
+    );
   }
 
   private report(row: ClaimedMessage, failure: Failure, error: unknown): void {
@@ -204,8 +204,8 @@ export class InboxProcessor {
   }
 }
 
-function uncharged(rows: readonly ClaimedMessage[]) {
-  return rows.map((message) => ({ message, charged: false }));
+function uncounted(rows: readonly ClaimedMessage[]) {
+  return rows.map((message) => ({ message, counted: false }));
 }
 
 function holdFor(row: ClaimedMessage, failure: Failure) {

@@ -3,28 +3,30 @@ import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Lease } from '../../lanes/lease.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import type { ClaimedMessage } from '../claimed-message.ts';
+import { type ClaimedMessage, InboxQueue } from '../inbox-queue.ts';
 import { InboxProcessor } from './inbox-processor.ts';
-import { InboxQueue } from './inbox-queue.ts';
-import { PrepareBatch } from './prepare-batch.ts';
+import { PrepareBatch } from './preparations.ts';
 
 /**
- * A14: lanes whose messages wait for calls to other systems (`prepare`). They leave the worker's lease, stay leased, and are
+ * Lanes whose messages wait for calls to other systems (`prepare`). They leave the worker's lease, stay leased, and are
  * processed when the calls are done; the worker continues with the other lanes at once.
  */
 @Injectable()
 export class PrepareLanes {
   private readonly stopping = new AbortController();
+  private readonly renewMs: number;
   private readonly running = new Set<Promise<void>>();
 
   constructor(
-    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(SETTINGS_TOKEN) { inboxLease }: Pick<Settings, 'inboxLease'>,
     @Inject(LOG) private readonly log: Log,
     private readonly queue: InboxQueue,
     private readonly prepareBatch: PrepareBatch,
     private readonly processor: InboxProcessor,
     private readonly wakeups: Wakeups,
-  ) {}
+  ) {
+    this.renewMs = inboxLease / 3;
+  }
 
   /** The lane leaves the worker's lease and gets one of its own, under the same token. */
   take(from: Lease, lane: number, messages: readonly ClaimedMessage[]): void {
@@ -36,7 +38,7 @@ export class PrepareLanes {
 
   /** Processes the messages while it renews the lease. When the replica is stopping, they are given back. */
   async process(lease: Lease, messages: readonly ClaimedMessage[]): Promise<void> {
-    const renewing = setInterval(() => void this.renew(lease), this.settings.inboxLease / 3);
+    const renewing = setInterval(() => void this.renew(lease), this.renewMs);
     try {
       await this.processor.process({ lease, messages, stopping: this.stopping.signal });
     } finally {

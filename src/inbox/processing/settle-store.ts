@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
-import { isAssertionFailure } from '../../database/faults.ts';
+import { isAssertionFailure } from '../../database/errors.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { groupBy } from '../../database/group-by.ts';
 import type { Transaction } from '../../database/transaction.ts';
-import { GUARDS } from '../../lanes/guards.ts';
-import type { ClaimedMessage } from '../claimed-message.ts';
+import { GUARDS } from '../../lanes/lease.ts';
+import type { ClaimedMessage } from '../inbox-queue.ts';
 import { END_MESSAGES, FINISH, LAST_OF_SLOTS, LATE, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
 /** Another replica has changed the rows since they were claimed. Nothing of this transaction may take effect. */
@@ -20,16 +20,16 @@ export interface EndedMessage {
   readonly error?: string;
   readonly by?: number;
   /** Whether the attempt counts. */
-  readonly charged: boolean;
+  readonly counted: boolean;
 }
 
-export interface PutBack {
+export interface PutBackMessage {
   readonly message: ClaimedMessage;
   readonly error?: string;
-  readonly charged: boolean;
+  readonly counted: boolean;
 }
 
-export interface SlotWanted {
+export interface SlotQuery {
   readonly key: string;
   readonly slot: string;
   readonly types: readonly string[];
@@ -64,19 +64,19 @@ export class SettleStore {
       lapses.map(({ status }) => status),
       lapses.map(({ error }) => error ?? null),
       lapses.map(({ by }) => by ?? null),
-      lapses.map(({ charged }) => charged),
+      lapses.map(({ counted }) => counted),
     ];
     void tx.query(FORCE_INDEX_PLANS);
     await expectRows(tx.execute(END_MESSAGES, values), lapses.length);
   }
 
-  async putBack(rows: readonly PutBack[], tx: Transaction): Promise<void> {
+  async putBack(rows: readonly PutBackMessage[], tx: Transaction): Promise<void> {
     if (rows.length === 0) return;
     const values = [
       rows.map(({ message }) => message.position),
       rows.map(({ message }) => message.attempt),
       rows.map(({ error }) => error ?? null),
-      rows.map(({ charged }) => charged),
+      rows.map(({ counted }) => counted),
     ];
     void tx.query(FORCE_INDEX_PLANS);
     await expectRows(tx.execute(PUT_BACK, values), rows.length);
@@ -94,7 +94,7 @@ export class SettleStore {
   }
 
   async lastOfSlots(
-    wanted: readonly SlotWanted[],
+    wanted: readonly SlotQuery[],
   ): Promise<{ key: string; slot: string; position: number }[]> {
     return this.database.transaction((tx) => {
       void tx.query(SLOT_SETTINGS);

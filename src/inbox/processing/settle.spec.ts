@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import pg from 'pg';
-import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { rowsFiltered } from '../../../test/support/rows-filtered.ts';
+import { sharedClient } from '../../../test/support/shared-client.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { END_MESSAGES, FINISH, LAST_OF_SLOTS, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
 const CLAIMED = 200;
 
-let database: TestDatabase;
-let client: pg.Client;
+const { client } = sharedClient();
 let places: string[];
 
-/** Analysed while nothing was marked: the planner believes that nothing ever is, as it does in real life. */
+/** Analysed while no row was marked: the planner assumes that none ever is, as in production. */
 beforeAll(async () => {
-  database = await createDatabase();
-  client = new pg.Client({ connectionString: database.url });
-  await client.connect();
   await client.query(
     `INSERT INTO inbox (id, source, type, key, lane, payload)
      SELECT n, 's', 't', 'k' || n, n % 256, '{}' FROM generate_series(1, 5000) AS n`,
@@ -26,32 +21,31 @@ beforeAll(async () => {
   );
   places = rows.map(({ ctid }) => ctid);
 });
-afterAll(async () => {
-  await client.end();
-  await database.drop();
-});
 
 const positions = Array.from({ length: CLAIMED }, (_, n) => n + 1);
 const each = <Value>(value: Value) => positions.map(() => value);
 
-describe('what settles a batch goes straight to its rows, whatever the statistics say', () => {
+describe('the statements that settle a batch read only its rows, whatever the statistics are', () => {
   it.each([
     ['lapse', END_MESSAGES, () => [positions, each(1), each('dead'), each('e'), each(null), each(true)]],
     ['put back', PUT_BACK, () => [positions, each(1), each('e'), each(true)]],
   ])('%s', async (_, sql, values) => {
-    expect(await rowsFiltered(client, FORCE_INDEX_PLANS, sql, values())).toEqual({ lookedAt: 0, left: 0 });
+    expect(await rowsFiltered(client, FORCE_INDEX_PLANS, sql, values())).toEqual({
+      filtered: 0,
+      returned: 0,
+    });
   });
 
-  it('finish, which counts its rows itself', async () => {
-    const { lookedAt } = await rowsFiltered(client, FORCE_INDEX_PLANS, FINISH, [places, positions, 1, null]);
-    expect(lookedAt).toBe(0);
+  it('finish, which counts its rows', async () => {
+    const { filtered } = await rowsFiltered(client, FORCE_INDEX_PLANS, FINISH, [places, positions, 1, null]);
+    expect(filtered).toBe(0);
   });
 
-  it('which a plain join does not', async () => {
+  it('which a plain join would not', async () => {
     const join = `UPDATE inbox SET status = 'finished', settled_at = now() FROM unnest($1::bigint[]) AS done(position)
                   WHERE inbox.position = done.position AND inbox.status = 'processing'`;
-    const { lookedAt } = await rowsFiltered(client, FORCE_INDEX_PLANS, join, [positions]);
-    expect(lookedAt).toBeGreaterThan(CLAIMED * CLAIMED);
+    const { filtered } = await rowsFiltered(client, FORCE_INDEX_PLANS, join, [positions]);
+    expect(filtered).toBeGreaterThan(CLAIMED * CLAIMED);
   });
 });
 
@@ -66,11 +60,11 @@ describe('finishing a batch', () => {
     return outcome;
   };
 
-  it('succeeds where every row is as it was claimed', async () => {
+  it('succeeds if every row is as it was claimed', async () => {
     expect(await finish(1)).toBe('done');
   });
 
-  it('fails where rows were claimed at another attempt: COMMIT may be behind it already', async () => {
+  it('fails if rows were claimed with another attempt number: an earlier COMMIT may have happened', async () => {
     expect(await finish(2)).toBe('22012');
   });
 });
@@ -92,13 +86,13 @@ describe('the last message of a slot', () => {
     );
   });
 
-  it('is the last of its types that waits and does not expire', async () => {
+  it('is the last pending one of its types that does not expire', async () => {
     const { rows } = await client.query(LAST_OF_SLOTS, WANTED);
     const [{ position }] = (await client.query(`SELECT position FROM inbox WHERE id = 'first'`)).rows;
     expect(rows).toEqual([{ key: 'busy', slot: 'slot', position }]);
   });
 
-  it('is found without reading all that is kept of its key', async () => {
+  it('is found without reading all stored messages of its key', async () => {
     const explained = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${LAST_OF_SLOTS}`;
     await client.query(`BEGIN; ${SLOT_SETTINGS}`);
     const { rows } = await client.query(explained, WANTED);

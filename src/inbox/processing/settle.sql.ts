@@ -1,5 +1,5 @@
 import { prepared } from '../../database/prepared.ts';
-import { whereStillClaimed } from '../../lanes/still-claimed.ts';
+import { putBackRows, whereStillClaimed } from '../../lanes/lease.ts';
 
 /*
  * The row count of these statements is the second fence: a row that another replica has settled, or claimed at another
@@ -22,25 +22,18 @@ const MARKED = whereStillClaimed('inbox');
 
 /**
  * inbox.end — messages that end as dead, expired or superseded.
- * $1 positions, $2 attempts, $3 statuses, $4 errors, $5 superseded by, $6 whether charged
+ * $1 positions, $2 attempts, $3 statuses, $4 errors, $5 superseded by, $6 whether the attempt counts
  */
 export const END_MESSAGES = `
   UPDATE inbox SET status = ended.status, waits = NULL, settled_at = now(), lapsed_at = now(),
          error = COALESCE(ended.error, inbox.error), superseded_by = ended.winner,
-         attempt = inbox.attempt - CASE WHEN ended.charged THEN 0 ELSE 1 END
+         attempt = inbox.attempt - CASE WHEN ended.counted THEN 0 ELSE 1 END
   FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::text[], $5::bigint[], $6::boolean[])
-         AS ended(position, attempt, status, error, winner, charged)
+         AS ended(position, attempt, status, error, winner, counted)
   ${MARKED('ended')}`;
 
-/**
- * inbox.putBack — messages wait behind the hold of their key again.
- * $1 positions, $2 attempts, $3 errors (null: none of its own), $4 whether charged
- */
-export const PUT_BACK = `
-  UPDATE inbox SET status = 'held', waits = 'held', error = COALESCE(back.error, inbox.error),
-         attempt = inbox.attempt - CASE WHEN back.charged THEN 0 ELSE 1 END
-  FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::boolean[]) AS back(position, attempt, error, charged)
-  ${MARKED('back')}`;
+/** inbox.putBack — see `putBackRows`. */
+export const PUT_BACK = putBackRows('inbox');
 
 /** inbox.late — which messages have expired, by the clock of the database. $1 positions */
 export const LATE =

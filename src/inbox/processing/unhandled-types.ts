@@ -1,13 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import type { ClaimedMessage } from '../claimed-message.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
+import type { ClaimedMessage } from '../inbox-queue.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 
 /** How many types are logged as a warning. */
 const MAX_TYPES = 1_000;
 
-/** A12: a type without a handler is not an error, but it is logged and counted. */
+/** A type without a handler is not an error, but it is logged and counted. */
 @Injectable()
 export class UnhandledTypes {
   private readonly known = new Set<string>();
@@ -23,17 +23,17 @@ export class UnhandledTypes {
     if (unhandled.length === 0) return;
     this.metrics.unhandled.inc(unhandled.length);
     const types = [...new Set(unhandled.map(({ type }) => type))];
-    const news = types.filter((type) => this.isFirstReport(type));
-    this.log[news.length ? 'warn' : 'debug'](
-      { event: 'inbox.unhandled', types: news.length ? news : types, messages: unhandled.length },
+    const firstSeen = types.filter((type) => this.isFirstReport(type));
+    this.log[firstSeen.length ? 'warn' : 'debug'](
+      { event: 'inbox.unhandled', types: firstSeen.length ? firstSeen : types, messages: unhandled.length },
       'no denormalizer handles these types',
     );
   }
 
   /** Producers choose the types: beyond the limit, new ones no longer fill the log. */
   private isFirstReport(type: string): boolean {
-    const news = !this.known.has(type) && this.known.size < MAX_TYPES;
-    if (news) this.known.add(type);
-    return news;
+    const isFirst = !this.known.has(type) && this.known.size < MAX_TYPES;
+    if (isFirst) this.known.add(type);
+    return isFirst;
   }
 }

@@ -6,7 +6,7 @@ const [a1, b1, a2, c1, a3, b2] = ['a', 'b', 'a', 'c', 'a', 'b'].map((key, n) => 
 const ROWS = [a1!, b1!, a2!, c1!, a3!, b2!];
 
 describe('a batch that failed', () => {
-  it('is split into those that failed, each with what is behind it of its key, and the others', () => {
+  it('is split into the failed messages, each with the later ones of its key, and the others', () => {
     expect(separateFailed(ROWS, [a2!, c1!])).toEqual({ others: [a1, b1, b2], alone: [[a2, a3], [c1]] });
   });
 
@@ -19,7 +19,7 @@ describe('a batch that failed', () => {
     expect(halves([a1!, a2!])).toEqual([[a1, a2], []]);
   });
 
-  it('comes first with the messages that did not fail, then with each failed one alone', () => {
+  it('is retried first without the failed messages, then with each failed one alone', () => {
     const failure = new ApplyFailed([], 'why');
     const [others, a, c] = split(ROWS, 0, failure, [a2!, c1!]);
     expect(others).toEqual({ rows: [a1, b1, b2], behind: [], failures: 1 });
@@ -42,7 +42,7 @@ describe('a batch that failed', () => {
     ]);
   });
 
-  it('is retried one by one, key after key, where it is not known which messages failed', () => {
+  it('is retried one by one, key after key, if it is not known which messages failed', () => {
     expect(split(ROWS, 1, new ApplyFailed([], 'why'), [])).toEqual([
       { rows: [a1], behind: [a2, a3], failures: 0 },
       { rows: [b1], behind: [b2], failures: 0 },

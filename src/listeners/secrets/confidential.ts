@@ -26,9 +26,16 @@ export interface SigningSecret {
   readonly until?: string;
 }
 
-export type Opened =
+export type OpenResult =
   | { readonly kind: 'opened'; readonly content: Confidential }
   | { readonly kind: 'locked'; readonly reason: string };
+
+/**
+ * A listener that is pulled has no secrets, so it needs no master key. The previous version cannot open this, and leaves
+ * such a listener alone.
+ */
+const NOTHING_SEALED = 'v2:-';
+export const NOTHING: Confidential = { secrets: [], headers: {}, url: '' };
 
 /** Seals and opens the confidential part of a listener, bound to its name. */
 @Injectable()
@@ -36,10 +43,12 @@ export class ConfidentialBox {
   constructor(private readonly keys: MasterKeys) {}
 
   async seal(name: string, content: Confidential): Promise<string> {
+    if (content.secrets.length === 0) return NOTHING_SEALED;
     return seal(JSON.stringify(content), boundTo(name), await this.keys.sealing());
   }
 
-  async open({ name, sealed, definition }: SealedRow): Promise<Opened> {
+  async open({ name, sealed, definition }: SealedRow): Promise<OpenResult> {
+    if (sealed === NOTHING_SEALED) return { kind: 'opened', content: NOTHING };
     const id = keyIdOf(sealed);
     if (id === undefined) return locked('it was changed');
     const key = await this.keys.find(id).catch(ifNoMasterKey);
@@ -53,11 +62,12 @@ export class ConfidentialBox {
 
   /** Sealed with a key that is no longer the first one, or by the previous version. */
   async isOutdated(sealed: string): Promise<boolean> {
+    if (sealed === NOTHING_SEALED) return false;
     return isOldForm(sealed) || keyIdOf(sealed) !== (await this.keys.sealing()).id;
   }
 }
 
-function locked(reason: string): Opened {
+function locked(reason: string): OpenResult {
   return { kind: 'locked', reason };
 }
 

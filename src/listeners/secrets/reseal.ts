@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Next } from '../../clock/loop.ts';
-import { Loops } from '../../clock/loops.ts';
+import { ScheduledJobs } from '../../clock/scheduled-jobs.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { storedDefinition } from '../effective-definition.ts';
 import { type ListenerRow, ListenersStore } from '../listeners-store.ts';
@@ -25,12 +24,18 @@ export class Reseal {
     @Inject(LOG) private readonly log: Log,
     private readonly store: ListenersStore,
     private readonly box: ConfidentialBox,
-    loops: Loops,
+    jobs: ScheduledJobs,
   ) {
-    loops.run('upkeep', 'listener-secrets', INTERVAL_MS, () => this.pass());
+    jobs.add({
+      role: 'upkeep',
+      name: 'listener-secrets',
+      intervalMs: INTERVAL_MS,
+      runAtStart: true,
+      run: () => this.pass(),
+    });
   }
 
-  async pass(upgraded = performance.now() - this.startedAtMs >= UPGRADE_MS): Promise<Next> {
+  async pass(upgraded = performance.now() - this.startedAtMs >= UPGRADE_MS): Promise<void> {
     const { now } = await this.store.revision();
     const due = (await this.store.live()).filter(({ sealed }) => upgraded || !isOldForm(sealed));
     let listeners = 0;
@@ -41,7 +46,6 @@ export class Reseal {
         { event: 'secrets.resealed', listeners },
         'secrets were resealed with the first key of SECRETS_KEYS',
       );
-    return 'idle';
   }
 
   private async reseal(row: ListenerRow, now: Date): Promise<boolean> {

@@ -15,7 +15,7 @@ const KEY = { id: 'k1', bytes: randomBytes(32) };
 const TEXT = 'whsec_plain and "quoted" ü';
 
 describe('a sealed box', () => {
-  it('gives back what was sealed, and never looks the same twice', () => {
+  it('returns what was sealed, and is different each time', () => {
     const [one, other] = [seal(TEXT, 'listener a', KEY), seal(TEXT, 'listener a', KEY)];
     expect(open(one, 'listener a', KEY)).toEqual({ text: TEXT });
     expect(one).not.toBe(other);
@@ -54,7 +54,7 @@ describe('a master key', () => {
   const content = { secrets: [{ secret: 'whsec_x' }], headers: { a: 'b' }, url: 'https://a.example/b' };
   const row = (sealed: string, url?: string) => ({ name: 'a', sealed, definition: { url } });
 
-  it('is made once, whoever asks first, and only its owner can read it', async () => {
+  it('is created once, even by concurrent callers, and only its owner can read it', async () => {
     const folder = join(mkdtempSync(join(tmpdir(), 'keys-')), 'data');
     const ten = Array.from({ length: 10 }, () => keys({ DATA_DIRECTORY: folder }));
     const made = await Promise.all(ten.map((one) => one.sealing()));
@@ -64,14 +64,14 @@ describe('a master key', () => {
     expect(statSync(join(folder, 'secrets.key')).mode & 0o777).toBe(0o600);
   });
 
-  it('that was made is a valid SECRETS_KEYS', async () => {
+  it('that was created is a valid SECRETS_KEYS', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'keys-'));
     const made = await keys({ DATA_DIRECTORY: folder }).sealing();
     const SECRETS_KEYS = readFileSync(join(folder, 'secrets.key'), 'utf8').trim();
     expect(await keys({ SECRETS_KEYS, DATA_DIRECTORY: '/nowhere' }).sealing()).toEqual(made);
   });
 
-  it('that cannot be kept is not used: the message says what to set', async () => {
+  it('that cannot be stored is not used: the message names the setting', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'keys-'));
     writeFileSync(join(folder, 'file'), '');
     const nowhere = keys({ DATA_DIRECTORY: join(folder, 'file', 'data') });
@@ -79,7 +79,7 @@ describe('a master key', () => {
     await expect(nowhere.sealing()).rejects.toThrow(/set SECRETS_KEYS, the same for all replicas/);
   });
 
-  it('whose file is broken is neither replaced nor guessed', async () => {
+  it('whose file is broken is not replaced', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'keys-'));
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'secrets.key'), 'half a k');
@@ -87,7 +87,7 @@ describe('a master key', () => {
     expect(readFileSync(join(folder, 'secrets.key'), 'utf8')).toBe('half a k');
   });
 
-  it('opens what it sealed when it is the second one, and is missed by name when it is gone', async () => {
+  it('opens what it sealed when it is the second one, and is named when it is missing', async () => {
     const [k1, k2] = [entry('k1'), entry('k2')];
     const before = new ConfidentialBox(keys({ SECRETS_KEYS: k1 }));
     const during = new ConfidentialBox(keys({ SECRETS_KEYS: `${k2},${k1}` }));
@@ -100,10 +100,10 @@ describe('a master key', () => {
   });
 });
 
-describe('a box of the version before', () => {
+describe('a box of the previous version', () => {
   const { url, ...before } = { secrets: [{ secret: 'whsec_x' }], headers: {}, url: 'https://a.example/b' };
 
-  it('is opened, with the URL that stands beside it, and is outdated', async () => {
+  it('is opened, with the URL stored next to it, and is outdated', async () => {
     const k1 = entry('k1');
     const box = new ConfidentialBox(keys({ SECRETS_KEYS: k1 }));
     const sealed = sealedByPreviousVersion('a', before, k1);
@@ -143,7 +143,7 @@ describe('signing secrets', () => {
   const now = new Date('2026-01-01T00:00:00Z');
   const later = (hours: number) => new Date(now.getTime() + hours * 3_600_000);
 
-  it('of a rotation all sign, each old one for 24 hours from when it was replaced', () => {
+  it('of a rotation all sign, each old one for 24 hours after it was replaced', () => {
     const first = rotated([{ secret: 'a' }], 'b', now);
     const second = rotated(first, 'c', later(10));
     const names = (at: Date) => signingNow(second, at).map(({ secret }) => secret);
@@ -152,7 +152,7 @@ describe('signing secrets', () => {
     expect(names(later(34))).toEqual(['c']);
   });
 
-  it('that come back are current, not old', () => {
+  it('that are used again are current, not old', () => {
     const back = rotated(rotated([{ secret: 'a' }], 'b', now), 'a', later(1));
     expect(signingNow(back, later(2)).map(({ secret, until }) => [secret, until !== undefined])).toEqual([
       ['a', false],
@@ -169,7 +169,7 @@ describe('signing secrets', () => {
     [randomBytes(32).toString('base64'), false],
     [`whsec_${'-'.repeat(44)}`, false],
     ['whsec_', false],
-  ])('are told from others by their form: %#', (text, valid) => {
+  ])('are recognised by their form: %#', (text, valid) => {
     expect(isSecret(text)).toBe(valid);
   });
 });

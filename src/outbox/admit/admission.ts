@@ -4,10 +4,9 @@ import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Listener } from '../../listeners/listener.ts';
 import { Listeners } from '../../listeners/listeners.ts';
 import { MAX_CONNECTIONS } from '../../webhooks/webhook-sender.ts';
-import type { HeldLane } from '../claim/held-lane.ts';
-import { HeldLanes } from '../claim/held-lanes.ts';
+import type { LeasedLane } from '../claim/leased-lane.ts';
+import { LeasedLanes } from '../claim/leased-lanes.ts';
 import type { Outcome } from '../send/outcome.ts';
-import { ConcurrencyWindow } from './concurrency-window.ts';
 import { Draining } from './draining.ts';
 import { Gates } from './gates.ts';
 import { RateLimits } from './rate-limits.ts';
@@ -23,7 +22,7 @@ export class Admission {
     private readonly listeners: Listeners,
     private readonly gates: Gates,
     private readonly rates: RateLimits,
-    private readonly lanes: HeldLanes,
+    private readonly lanes: LeasedLanes,
     private readonly draining: Draining,
   ) {
     this.maxCallMs = maxCallMs(settings.outboxLease);
@@ -34,20 +33,20 @@ export class Admission {
    * secret or URL may have changed since the lane was claimed. Undefined: nothing may be sent on this lane now.
    * Most deliveries have nothing to wait for, so the result is not always a promise.
    */
-  admit(held: HeldLane): Listener | undefined | Promise<Listener | undefined> {
-    const listener = held.probed ? undefined : this.open(held);
+  admit(leased: LeasedLane): Listener | undefined | Promise<Listener | undefined> {
+    const listener = leased.probed ? undefined : this.open(leased);
     if (!listener) return undefined;
-    const window = this.windowOf(held.listener);
-    if (this.rates.limits(listener) || !this.lanes.coversNow(held, this.callMs(listener)))
-      return this.waitIn(window, held);
-    if (!window.tryEnter()) return this.waitIn(window, held);
-    held.probed = held.probe !== undefined;
+    const window = this.windowOf(leased.listener);
+    if (this.rates.limits(listener) || !this.lanes.coversNow(leased, this.callMs(listener)))
+      return this.waitIn(window, leased);
+    if (!window.tryEnter()) return this.waitIn(window, leased);
+    leased.probed = leased.probe !== undefined;
     return listener;
   }
 
   /** Must follow every admission, once. Undefined: nothing was sent. */
-  leave(held: HeldLane, outcome: Outcome | undefined): void {
-    this.windowOf(held.listener).leave(outcome === undefined ? 'badly' : howItWent(outcome));
+  leave(leased: LeasedLane, outcome: Outcome | undefined): void {
+    this.windowOf(leased.listener).leave(outcome === undefined ? 'badly' : howItWent(outcome));
   }
 
   /** The listener of this lane if deliveries may be sent to it now. */
@@ -55,9 +54,10 @@ export class Admission {
     listener: number,
     probe,
     lost,
-  }: Pick<HeldLane, 'listener' | 'probe' | 'lost'>): Listener | undefined {
+  }: Pick<LeasedLane, 'listener' | 'probe' | 'lost'>): Listener | undefined {
     const listener = this.listeners.byNumber(number);
-    if (lost || this.draining.stopping.aborted || listener?.state !== 'active') return undefined;
+    if (lost || this.draining.stopping.aborted) return undefined;
+    if (listener?.state !== 'active' || listener.mode !== 'webhook') return undefined;
     return probe || !this.gates.isClosed(number) ? listener : undefined;
   }
 
@@ -66,24 +66,24 @@ export class Admission {
     return Math.min(listener.timeoutMs, this.maxCallMs);
   }
 
-  private async waitIn(window: ConcurrencyWindow, held: HeldLane): Promise<Listener | undefined> {
+  private async waitIn(window: ConcurrencyWindow, leased: LeasedLane): Promise<Listener | undefined> {
     await window.enter();
-    const listener = await this.granted(held);
-    if (listener) held.probed = held.probe !== undefined;
+    const listener = await this.granted(leased);
+    if (listener) leased.probed = leased.probe !== undefined;
     else window.leave('badly');
     return listener;
   }
 
   /** Checks the lease last: after all other waiting, it must still cover the whole call. */
-  private async granted(held: HeldLane): Promise<Listener | undefined> {
-    const inTurn = await this.rates.pass(held.listener, () => this.open(held) !== undefined);
-    const listener = inTurn ? this.open(held) : undefined;
+  private async granted(leased: LeasedLane): Promise<Listener | undefined> {
+    const permitted = await this.rates.pass(leased.listener, () => this.open(leased) !== undefined);
+    const listener = permitted ? this.open(leased) : undefined;
     if (!listener) return undefined;
-    const covered = await this.lanes.covers(held, this.callMs(listener), this.draining.stopping);
-    return covered ? this.open(held) : undefined;
+    const covered = await this.lanes.covers(leased, this.callMs(listener), this.draining.stopping);
+    return covered ? this.open(leased) : undefined;
   }
 
-  /** Max calls = max connections: a call that waited for a connection would lose its time, and the receiver be charged. */
+  /** Max calls = max connections: a call that waited for a connection would lose its time, and the receiver an attempt. */
   private windowOf(listener: number): ConcurrencyWindow {
     const known = this.windows.get(listener) ?? new ConcurrencyWindow(MAX_CONNECTIONS);
     this.windows.set(listener, known);
@@ -94,4 +94,51 @@ export class Admission {
 function howItWent(outcome: Outcome): 'well' | 'badly' | 'throttled' {
   if (outcome.kind === 'delivered') return 'well';
   return outcome.throttled ? 'throttled' : 'badly';
+}
+
+const SHRINK_INTERVAL_MS = 1_000;
+
+/**
+ * How many calls to one listener this replica makes at a time: halved (at most once a second) when the receiver reports
+ * overload (429, 502, 504), and increased by one for every full round of successful calls, up to the max.
+ */
+export class ConcurrencyWindow {
+  private size: number;
+  private inFlight = 0;
+  private shrunkAtMs = Number.NEGATIVE_INFINITY;
+  private readonly waiting: (() => void)[] = [];
+
+  constructor(private readonly max: number = Number.POSITIVE_INFINITY) {
+    this.size = max;
+  }
+
+  /** False: the window is full. Every successful entry must be followed by one `leave`. */
+  tryEnter(): boolean {
+    if (this.waiting.length > 0 || this.inFlight >= this.size) return false;
+    this.inFlight += 1;
+    return true;
+  }
+
+  /** Resolves when the call may be made. */
+  enter(): Promise<void> {
+    if (this.tryEnter()) return Promise.resolve();
+    return new Promise((resolve) => this.waiting.push(resolve));
+  }
+
+  leave(went: 'well' | 'badly' | 'throttled', nowMs: number = performance.now()): void {
+    if (went === 'throttled') this.shrink(nowMs);
+    else if (went === 'well') this.size = Math.min(this.max, this.size + 1 / this.size);
+    this.inFlight -= 1;
+    while (this.waiting.length > 0 && this.inFlight < this.size) {
+      this.inFlight += 1;
+      this.waiting.shift()!();
+    }
+  }
+
+  /** Calls that were in flight together count once: sixteen responses of 429 report one overload. */
+  private shrink(nowMs: number): void {
+    if (nowMs - this.shrunkAtMs < SHRINK_INTERVAL_MS) return;
+    this.size = Math.max(1, Math.floor(Math.min(this.size, this.inFlight) / 2));
+    this.shrunkAtMs = nowMs;
+  }
 }

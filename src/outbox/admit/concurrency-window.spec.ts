@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConcurrencyWindow } from './concurrency-window.ts';
+import { ConcurrencyWindow } from './admission.ts';
 
-/** Enters as often as it can, and answers how often that was. */
+/** Enters as often as possible; returns how often. */
 function fill(window: ConcurrencyWindow): number {
   let entered = 0;
   while (entered < 1_000 && window.tryEnter()) entered += 1;
@@ -20,7 +20,7 @@ describe('the window of calls to a listener', () => {
     expect(fill(window)).toBe(5);
   });
 
-  it('halves the number in flight, once a second however many answers report overload', () => {
+  it('halves the number in flight, once a second, however many responses report overload', () => {
     const window = new ConcurrencyWindow();
     for (let n = 0; n < 16; n++) window.tryEnter();
     for (let n = 0; n < 16; n++) window.leave('throttled', 5_000 + n);
@@ -64,7 +64,7 @@ describe('the window of calls to a listener', () => {
     });
     await Promise.resolve();
     expect(order).toEqual([]);
-    // The round that goes well makes the window 2: two may go in for one that leaves.
+    // The successful round makes the window 2: two may enter for one that leaves.
     window.leave('well', 5_000);
     await Promise.all(waiting.slice(0, 2));
     expect(order).toEqual([1, 2]);

@@ -8,7 +8,7 @@ export class Draining {
   private readonly end = new AbortController();
   /** No new call is started. */
   readonly stopping: AbortSignal = this.stop.signal;
-  /** Calls in flight are aborted, uncharged. */
+  /** Calls in flight are aborted; no attempt is counted. */
   readonly ending: AbortSignal = this.end.signal;
   private timer: NodeJS.Timeout | undefined;
 

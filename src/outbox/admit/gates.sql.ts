@@ -1,7 +1,7 @@
 /** The state of a gate now, by the database's clock. */
 const STANDING = `gate.listener, gate.openings, gate.pauses, extract(epoch FROM gate.closed_until - clock_timestamp()) * 1000 AS ms`;
 
-/** gate.all — listeners that nothing is sent to now, those whose circuit waits for a probe, and those whose last answer asked for a pause. */
+/** gate.all — listeners that nothing is sent to now, those whose circuit waits for a probe, and those whose last response asked for a pause. */
 export const GATES = `
   SELECT ${STANDING} FROM gate WHERE closed_until > clock_timestamp() OR openings > 0 OR pauses > 0`;
 
@@ -14,8 +14,8 @@ const UNTIL = `clock_timestamp() + GREATEST($2, LEAST($5::float8 * 2 ^ (${PAUSES
 /**
  * gate.pause — the listener asked for a pause; the longer one counts. If it asks again before anything was delivered, the
  * pause is at least twice as long as the last one: `Retry-After: 0` for days must not become a call a second for days. An
- * answer to the probe of a circuit also shows that the endpoint is up: then only the pause is left.
- * $1 listener, $2 ms, $3 reason, $4 whether it was the probe, $5 min ms of the first pause, $6 limit of that min
+ * response to the probe of a circuit also shows that the endpoint is up: then only the pause is left.
+ * $1 listener, $2 ms, $3 reason, $4 whether it was the probe, $5 min ms of the first pause, $6 max of the doubled pause
  */
 export const PAUSE = `
   INSERT INTO gate (listener, closed_until, reason, pauses)

@@ -18,24 +18,19 @@ const MAX_OPENING_MS = 600_000;
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 300_000;
 
-/** A gate as the database returns it. */
-interface GateRow {
-  readonly listener: number;
-  readonly openings: number;
-  /** Pauses in a row, without a successful delivery in between. */
-  readonly pauses: number;
-  /** Until the listener may be sent to again, or its circuit may be probed. */
-  readonly ms: number;
-}
-
 /** The right to try a circuit with one delivery. */
 export type Probe = string;
 
 interface Gate {
+  /** Until the listener may be sent to again, or its circuit may be probed. */
   readonly untilMs: number;
   readonly openings: number;
+  /** Pauses in a row, without a successful delivery in between. */
   readonly pauses: number;
 }
+
+/** A gate as the database returns it: its time counted from now. */
+type GateRow = Omit<Gate, 'untilMs'> & { readonly listener: number; readonly ms: number };
 
 /**
  * Listeners that no replica sends to for a while: they asked for a pause, or their circuit is open. Read from memory, as of

@@ -1,9 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Listeners } from '../../listeners/listeners.ts';
-import type { ClaimedDelivery } from '../claim/claimed-delivery.ts';
-import { type HeldLane, heldLane } from '../claim/held-lane.ts';
-import { OutboxQueue } from '../claim/outbox-queue.ts';
+import { type LeasedLane, leasedLane } from '../claim/leased-lane.ts';
+import { type ClaimedDelivery, OutboxQueue } from '../claim/outbox-queue.ts';
 import { OutboxStore } from '../outbox-store.ts';
 import { Gates, type Probe } from './gates.ts';
 
@@ -11,7 +10,7 @@ import { Gates, type Probe } from './gates.ts';
 const GRACE_MS = 10_000;
 
 /** Resolves when the run has ended and its lane is released. */
-type StartRun = (held: HeldLane, rows: readonly ClaimedDelivery[]) => Promise<void>;
+type StartRun = (leased: LeasedLane, rows: readonly ClaimedDelivery[]) => Promise<void>;
 
 /** A circuit that was open long enough is tried with one delivery, by one replica. */
 @Injectable()
@@ -36,28 +35,28 @@ export class Probes {
     if (lanes.length === 0) return;
     const probe = await this.gates.takeProbe(number, listener.timeoutMs + GRACE_MS);
     if (probe === undefined) return;
-    const leased = await this.lease(number, lanes, probe);
-    if (!leased) return this.gates.returnProbe(number, 0, probe);
-    const ended = startRun(leased.held, leased.rows);
+    const run = await this.lease(number, lanes, probe);
+    if (!run) return this.gates.returnProbe(number, 0, probe);
+    const ended = startRun(run.leased, run.rows);
     void ended.then(() => this.gates.returnProbe(number, 0, probe)).catch(() => undefined);
   }
 
   /** Undefined: no lane is free, or none of their deliveries can be sent now. */
   private async lease(listener: number, lanes: readonly number[], probe: Probe) {
     const requestedAtMs = performance.now();
-    const leased = await this.queue.lanes.lease({ hint: lanes, maxLanes: 1, maxRows: 1 });
+    const found = await this.queue.lanes.lease({ hint: lanes, maxLanes: 1, maxRows: 1 });
     // Without a lane: it was lost again while rows were parked.
-    const [lane] = leased?.lease.lanes ?? [];
-    if (!leased || lane === undefined) return undefined;
-    const held = heldLane({
+    const [lane] = found?.lease.lanes ?? [];
+    if (!found || lane === undefined) return undefined;
+    const leased = leasedLane({
       lane,
-      token: leased.lease.token,
+      token: found.lease.token,
       listener,
       maxRows: 1,
       untilMs: requestedAtMs,
       probe,
       safeUntilMs: requestedAtMs + this.settings.outboxLease,
     });
-    return { held, rows: leased.rows };
+    return { leased, rows: found.rows };
   }
 }

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
 import type { Listener, RateLimitRule } from '../../listeners/listener.ts';
 import { Listeners } from '../../listeners/listeners.ts';
-import { ADD_RATE, TAKE_TURNS } from './rate-limits.sql.ts';
+import { ADD_RATE, RESERVE_PERMITS } from './rate-limits.sql.ts';
 
 /**
  * Slightly below the allowed rate, and not the whole burst: requests that are sent evenly do not arrive evenly, and the
@@ -11,7 +11,7 @@ import { ADD_RATE, TAKE_TURNS } from './rate-limits.sql.ts';
  */
 const SHARE = 0.98;
 const LATE_SECONDS = 0.15;
-/** How far ahead turns are reserved: far enough to have them in time, near enough to lose few when they are not used. */
+/** How far ahead permits are reserved: far enough to have them in time, near enough to lose few when they are not used. */
 const AHEAD_MS = 200;
 const MAX_SLEEP_MS = 250;
 /** A limit of this or more counts as none: no listener gets that many per second. */
@@ -22,13 +22,13 @@ interface Waiter {
   resolve(granted: boolean): void;
 }
 
-interface Turns {
-  readonly turns: number;
+interface Permits {
+  readonly permits: number;
   /** Time of the first one, by this replica's clock; the others follow 1 / rate apart. */
   readonly firstAtMs: number;
 }
 
-/** E4: the rate and burst of a listener, kept by all replicas together through one row in the database. */
+/** The rate and burst of a listener, kept by all replicas together through one row in the database. */
 @Injectable()
 export class RateLimits {
   private readonly queues = new Map<number, Waiter[]>();
@@ -56,7 +56,7 @@ export class RateLimits {
     });
   }
 
-  /** Reserves turns for the waiting deliveries and releases them one by one, by the current rule. */
+  /** Reserves permits for the waiting deliveries and releases them one by one, by the current rule. */
   private async serve(listener: number, waiting: Waiter[]): Promise<void> {
     while (waiting.length > 0) {
       const rule = this.ruleOf(listener);
@@ -67,29 +67,33 @@ export class RateLimits {
     this.queues.delete(listener);
   }
 
-  private async release(waiting: Waiter[], rule: RateLimitRule, { turns, firstAtMs }: Turns): Promise<void> {
-    if (turns === 0) return sleep(firstAtMs - AHEAD_MS / 2 - performance.now());
+  private async release(
+    waiting: Waiter[],
+    rule: RateLimitRule,
+    { permits, firstAtMs }: Permits,
+  ): Promise<void> {
+    if (permits === 0) return sleep(firstAtMs - AHEAD_MS / 2 - performance.now());
     const everyMs = 1000 / (rule.perSecond * SHARE);
-    for (let turn = 0; turn < turns; turn++) {
-      const atMs = firstAtMs + turn * everyMs;
+    for (let permit = 0; permit < permits; permit++) {
+      const atMs = firstAtMs + permit * everyMs;
       while (performance.now() < atMs) await sleep(atMs - performance.now());
       dropUnwanted(waiting);
       waiting.shift()?.resolve(true);
     }
   }
 
-  private async take(listener: number, rule: RateLimitRule, maxTurns: number): Promise<Turns> {
+  private async take(listener: number, rule: RateLimitRule, maxTurns: number): Promise<Permits> {
     const requestedAtMs = performance.now();
     try {
       const values = [listener, rule.perSecond * SHARE, burstOf(rule), maxTurns, AHEAD_MS];
-      const [row] = await this.database.query<{ turns: number; ms: number }>(TAKE_TURNS, values);
+      const [row] = await this.database.query<{ permits: number; ms: number }>(RESERVE_PERMITS, values);
       // The database's clock was read at some time in between.
-      if (row) return { turns: row.turns, firstAtMs: (requestedAtMs + performance.now()) / 2 + row.ms };
+      if (row) return { permits: row.permits, firstAtMs: (requestedAtMs + performance.now()) / 2 + row.ms };
       await this.database.execute(ADD_RATE, [listener]);
-      return { turns: 0, firstAtMs: requestedAtMs };
+      return { permits: 0, firstAtMs: requestedAtMs };
     } catch {
       // The database is away: nothing is sent until it is back.
-      return { turns: 0, firstAtMs: Number.POSITIVE_INFINITY };
+      return { permits: 0, firstAtMs: Number.POSITIVE_INFINITY };
     }
   }
 

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
-import type { HoldRequest } from '../../lanes/hold-request.ts';
+import type { HoldRequest } from '../../lanes/lane-queue-types.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 
 /** Wakes a lane when a short hold in it is due: the next scan of all lanes would find it too late. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { loadSettings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
-import type { ClaimedDelivery, MessageContent } from '../claim/claimed-delivery.ts';
+import type { ClaimedDelivery, MessageContent } from '../claim/outbox-queue.ts';
 import { OutboxStore } from '../outbox-store.ts';
 import { MessageContents } from './message-contents.ts';
 

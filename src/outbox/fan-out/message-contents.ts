@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { splitByBytes } from '../../database/split-by-bytes.ts';
-import type { ClaimedDelivery, MessageContent } from '../claim/claimed-delivery.ts';
+import type { ClaimedDelivery, MessageContent } from '../claim/outbox-queue.ts';
 import { OutboxStore } from '../outbox-store.ts';
 
 /** Max bytes a lane loads at a time, unless one payload alone is larger: a lane has one delivery in flight, the rest waits. */

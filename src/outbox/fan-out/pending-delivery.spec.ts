@@ -13,6 +13,9 @@ const ROW: PendingRow = {
   hold_reason: null,
   hold_until: null,
   replica: null,
+  pulled: false,
+  leased_until: null,
+  key_leased_until: null,
 };
 
 describe('a pending delivery waits for', () => {
@@ -25,9 +28,13 @@ describe('a pending delivery waits for', () => {
     ['hold', { hold_reason: 'dead-letter', hold_until: 'infinity', status: 'held' }, 'indefinitely'],
     ['turn', { replica: 'pod-7', status: 'processing', hold_reason: 'retry' }, 'pod-7'],
     ['turn', {}, 'role outbox'],
+    ['consumer', { pulled: true }, '/v1/listeners/crm/pull'],
+    ['consumer', { pulled: true, leased_until: new Date(0), state: 'paused' }, '1970-01-01'],
+    ['key', { pulled: true, key_leased_until: new Date(0), hold_reason: 'leased' }, '1970-01-01'],
+    ['hold', { pulled: true, hold_reason: 'retry', hold_until: '2026-11-16 10:00:00+00' }, '2026-11-16'],
   ])('%s', (waitsFor, changed, words) => {
-    const owed = explainPending({ ...ROW, ...changed });
-    expect(owed).toMatchObject({ id: 'd-1', listener: 'crm', waitsFor });
-    expect(owed.explanation).toContain(words);
+    const pending = explainPending({ ...ROW, ...changed });
+    expect(pending).toMatchObject({ id: 'd-1', listener: 'crm', waitsFor });
+    expect(pending.explanation).toContain(words);
   });
 });

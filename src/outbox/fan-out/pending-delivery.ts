@@ -1,8 +1,10 @@
+import type { DeliveryStatus, PendingDelivery } from './deliveries.openapi.ts';
+
 /** A delivery that is not settled, with everything that it may wait for. */
 export interface PendingRow {
   readonly id: string;
   readonly listener: string | null;
-  readonly status: string;
+  readonly status: DeliveryStatus;
   readonly state: string | null;
   readonly state_reason: string | null;
   readonly deleted: boolean;
@@ -11,22 +13,12 @@ export interface PendingRow {
   readonly hold_reason: string | null;
   readonly hold_until: string | null;
   readonly replica: string | null;
-}
-
-/** What a delivery waits for, and what can be done about it. */
-export interface PendingDelivery {
-  readonly id: string;
-  readonly listener: string | null;
-  readonly status: string;
-  readonly waitsFor:
-    | 'deleted-listener'
-    | 'paused-listener'
-    | 'disabled-listener'
-    | 'listener'
-    | 'hold'
-    | 'turn';
-  /** One sentence for a person, with the next step. */
-  readonly explanation: string;
+  /** It waits for a consumer that pulls it. */
+  readonly pulled: boolean;
+  /** A consumer has it. */
+  readonly leased_until: Date | null;
+  /** A consumer has this or another delivery of its key. */
+  readonly key_leased_until: Date | null;
 }
 
 /** Pure: the first thing that the delivery waits for, in the order in which it is checked. */
@@ -37,6 +29,13 @@ export function explainPending(row: PendingRow): PendingDelivery {
 
 function reasonOf(row: PendingRow): Pick<PendingDelivery, 'waitsFor' | 'explanation'> {
   const { listener } = row;
+  if (row.leased_until) {
+    const until = row.leased_until.toISOString();
+    return {
+      waitsFor: 'consumer',
+      explanation: `A consumer has it until ${until}; then it is handed out again.`,
+    };
+  }
   if (row.deleted || listener === null) {
     const explanation = `The listener ${listener} was deleted; the delivery is sent when a listener of that name is created again.`;
     return { waitsFor: 'deleted-listener', explanation };
@@ -55,10 +54,20 @@ function reasonOf(row: PendingRow): Pick<PendingDelivery, 'waitsFor' | 'explanat
       explanation: `Nothing is sent to ${listener} until ${until} (${row.gate_reason}); sending then continues by itself.`,
     };
   }
+  if (row.key_leased_until) {
+    const until = row.key_leased_until.toISOString();
+    const explanation = `A consumer has an earlier message of its key, until ${until}.`;
+    return { waitsFor: 'key', explanation };
+  }
   if (row.hold_reason && row.status !== 'processing') {
     const until = row.hold_until === 'infinity' ? 'indefinitely' : `until ${row.hold_until}`;
     return { waitsFor: 'hold', explanation: `Its key is held ${until} (${row.hold_reason}).` };
   }
+  if (row.pulled)
+    return {
+      waitsFor: 'consumer',
+      explanation: `It is handed out to a consumer that pulls it: POST /v1/listeners/${listener}/pull.`,
+    };
   const explanation = row.replica
     ? `Replica ${row.replica} is sending the deliveries of its lane.`
     : 'It is sent after earlier deliveries of its lane; if that does not happen, no replica with the role outbox is running.';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Circuit } from './circuit.ts';
+import { Circuit } from './listener-policy.ts';
 
 /** Whether it should open after each of these calls. */
 function opensAfter(results: string, everyMs = 1_000): boolean[] {

@@ -1,11 +1,11 @@
 /*
  * Replicas write successes every few seconds, with the time that has passed since: a refusal that came after a success, on
- * whatever replica, is not reset by it.
+ * any replica, is not reset by it.
  */
 
 /**
  * health.refused — returns how many refusals in a row there were since the listener was last resumed; no row if the listener
- * was changed after the call was made: it was disabled meanwhile, perhaps resumed, and this is a late answer to a call that
+ * was changed after the call was made: it was disabled meanwhile, perhaps resumed, and this is a late response to a call that
  * was in flight. A success of another replica since the last refusal that is not written yet shows in the latest deliveries.
  * $1 listener, $2 ms since a success of this replica that is not written yet, or null, $3 its revision when the call was made
  */
@@ -35,14 +35,15 @@ export const NOTE_SUCCESS = `
 
 /**
  * health.failingForDays — no success for $1 ms although at least $2 deliveries became dead letters in that time. Counted from
- * when the listener was created or resumed: resuming it gives it the same time again.
+ * when the listener was created or resumed: resuming it gives it the same time again. A listener that is pulled has no calls that
+ * could succeed.
  */
 export const FAILING_FOR_DAYS = `
   SELECT listener.number AS listener FROM listener
   LEFT JOIN listener_health AS health ON health.listener = listener.number
   CROSS JOIN LATERAL (
     SELECT GREATEST(health.last_success_at, listener.state_since) AS at) AS since
-  WHERE listener.state = 'active' AND listener.deleted_at IS NULL
+  WHERE listener.state = 'active' AND listener.deleted_at IS NULL AND listener.definition ->> 'mode' IS DISTINCT FROM 'pull'
     AND since.at < now() - $1 * interval '1 millisecond'
     AND (SELECT count(*) FROM (
            SELECT FROM outbox WHERE outbox.listener = listener.number AND outbox.lapsed_at > since.at

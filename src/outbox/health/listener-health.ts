@@ -1,6 +1,5 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
-import type { Next } from '../../clock/loop.ts';
-import { Loops } from '../../clock/loops.ts';
+import { ScheduledJobs } from '../../clock/scheduled-jobs.ts';
 import { Alerts } from '../../contract/alerts.ts';
 import { Database } from '../../database/database.ts';
 import type { Listener } from '../../listeners/listener.ts';
@@ -12,7 +11,7 @@ const INTERVAL_MS = 10_000;
 const DISABLE_AFTER_MS = 5 * 86_400_000;
 const MIN_DEAD_LETTERS = 10;
 
-/** E11: disables a listener that keeps failing, and raises an alert. Its deliveries stay pending; nothing is lost. */
+/** Disables a listener that keeps failing, and raises an alert. Its deliveries stay pending; nothing is lost. */
 @Injectable()
 export class ListenerHealth implements BeforeApplicationShutdown {
   /** When a listener last succeeded on this replica, if that is not written yet. */
@@ -23,22 +22,28 @@ export class ListenerHealth implements BeforeApplicationShutdown {
     private readonly database: Database,
     private readonly listeners: Listeners,
     private readonly alerts: Alerts,
-    loops: Loops,
+    jobs: ScheduledJobs,
   ) {
-    loops.run('outbox', 'listener-health', INTERVAL_MS, () => this.pass());
+    jobs.add({
+      role: 'outbox',
+      name: 'listener-health',
+      intervalMs: INTERVAL_MS,
+      runAtStart: true,
+      run: () => this.check(),
+    });
   }
 
   async beforeApplicationShutdown(): Promise<void> {
     await this.writeSuccesses().catch(() => undefined);
   }
 
-  /** Kept in memory; the loop writes it. */
+  /** Kept in memory; `check` writes it. */
   succeededWith({ number }: Listener): void {
     this.succeeded.set(number, performance.now());
   }
 
   /** Counts refusals in a row; a success that is not written yet ends the series as well. */
-  async answeredWith(listener: Listener, status: number): Promise<void> {
+  async respondedWith(listener: Listener, status: number): Promise<void> {
     const rule = listener.disableAfter;
     if (!rule || rule.status !== status) return;
     const succeededAtMs = this.succeeded.get(listener.number);
@@ -58,7 +63,7 @@ export class ListenerHealth implements BeforeApplicationShutdown {
     );
   }
 
-  private async pass(): Promise<Next> {
+  private async check(): Promise<void> {
     await this.writeSuccesses();
     const values = [DISABLE_AFTER_MS, MIN_DEAD_LETTERS];
     for (const { listener: number } of await this.database.query<{ listener: number }>(
@@ -72,7 +77,6 @@ export class ListenerHealth implements BeforeApplicationShutdown {
           `no success for 5 days, ${MIN_DEAD_LETTERS} or more deliveries given up`,
         );
     }
-    return 'idle';
   }
 
   private async writeSuccesses(): Promise<void> {

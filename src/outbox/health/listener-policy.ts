@@ -4,17 +4,16 @@ import { Listeners } from '../../listeners/listeners.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Gates, type Probe } from '../admit/gates.ts';
 import type { Outcome } from '../send/outcome.ts';
-import type { Tried } from '../settle/delivery-result.ts';
-import { Circuit } from './circuit.ts';
+import type { SentDelivery } from '../settle/delivery-result.ts';
 import { ListenerHealth } from './listener-health.ts';
 
-type CallResult = Omit<Tried, 'kind' | 'atMs'>;
+type SentCall = Omit<SentDelivery, 'kind' | 'atMs'>;
 type Failure = Exclude<Outcome, { kind: 'delivered' }>;
 
 /** A probe that showed nothing about the endpoint is repeated after this time. */
 const PROBE_AGAIN_MS = 5_000;
 
-/** What answers mean for the listener as a whole: whether its circuit opens, its gate closes, or it is disabled. */
+/** What the results of calls mean for the listener as a whole: whether its circuit opens, its gate closes, or it is disabled. */
 @Injectable()
 export class ListenerPolicy {
   private readonly circuits = new Map<number, Circuit>();
@@ -30,15 +29,15 @@ export class ListenerPolicy {
   }
 
   /** Undefined: the delivery succeeded, and nothing has to be written. */
-  record(tried: CallResult): Promise<void> | undefined {
-    const { listener, held, outcome } = tried;
+  record(sent: SentCall): Promise<void> | undefined {
+    const { listener, leased, outcome } = sent;
     if (outcome.kind !== 'delivered') {
-      this.report(tried, outcome);
-      return this.orLog(listener, this.recordFailure(tried, outcome));
+      this.report(sent, outcome);
+      return this.orLog(listener, this.recordFailure(sent, outcome));
     }
     this.health.succeededWith(listener);
     this.circuitOf(listener.number).count(true);
-    if (held.probe) return this.orLog(listener, this.closeCircuit(listener));
+    if (leased.probe) return this.orLog(listener, this.closeCircuit(listener));
     if (!this.gates.hasPaused(listener.number)) return undefined;
     return this.orLog(listener, this.gates.forgetPauses(listener.number));
   }
@@ -55,22 +54,22 @@ export class ListenerPolicy {
     }
   }
 
-  private async recordFailure(tried: CallResult, outcome: Failure): Promise<void> {
-    const { listener, held, answer } = tried;
+  private async recordFailure(sent: SentCall, outcome: Failure): Promise<void> {
+    const { listener, leased, callResult } = sent;
     if (outcome.kind === 'pause') {
-      await this.gates.pause(listener.number, outcome.afterMs, outcome.reason, held.probe !== undefined);
-    } else if (held.probe) await this.probed(tried, outcome, held.probe);
-    else if (isDown(tried) && this.circuitOf(listener.number).count(false)) {
+      await this.gates.pause(listener.number, outcome.afterMs, outcome.reason, leased.probe !== undefined);
+    } else if (leased.probe) await this.probed(sent, outcome, leased.probe);
+    else if (isDown(sent) && this.circuitOf(listener.number).count(false)) {
       await this.openCircuit(listener, outcome);
     }
-    if (answer.kind === 'answered') await this.health.answeredWith(listener, answer.status);
+    if (callResult.kind === 'responded') await this.health.respondedWith(listener, callResult.status);
     if (outcome.kind === 'dead' && outcome.disable) await this.health.disable(listener, outcome.reason);
   }
 
-  private async probed(tried: CallResult, { reason }: Failure, probe: Probe): Promise<void> {
-    const { number } = tried.listener;
-    if (isDown(tried)) await this.gates.probeFailed(number, `circuit open: ${reason}`, probe);
-    else if (tried.answer.kind === 'answered') await this.closeCircuit(tried.listener);
+  private async probed(sent: SentCall, { reason }: Failure, probe: Probe): Promise<void> {
+    const { number } = sent.listener;
+    if (isDown(sent)) await this.gates.probeFailed(number, `circuit open: ${reason}`, probe);
+    else if (sent.callResult.kind === 'responded') await this.closeCircuit(sent.listener);
     else await this.gates.returnProbe(number, PROBE_AGAIN_MS, probe);
   }
 
@@ -88,7 +87,7 @@ export class ListenerPolicy {
     this.circuitOf(listener.number).forget();
     this.log.info(
       { event: 'outbox.circuit-closed', listener: listener.name },
-      'the circuit of a listener closed; its endpoint answers again',
+      'the circuit of a listener closed; its endpoint responds again',
     );
   }
 
@@ -113,7 +112,7 @@ export class ListenerPolicy {
     }
   }
 
-  private report({ listener, delivery }: CallResult, outcome: Failure): void {
+  private report({ listener, delivery }: SentCall, outcome: Failure): void {
     const level = outcome.kind === 'dead' ? 'error' : 'warn';
     this.log[level](
       {
@@ -136,7 +135,46 @@ export class ListenerPolicy {
 }
 
 /** A refusal of one message shows nothing about the endpoint, and neither does a local error. */
-function isDown({ answer, outcome }: Pick<Tried, 'answer' | 'outcome'>): boolean {
-  if (answer.kind === 'failed') return answer.fault !== 'local';
-  return answer.status >= 500 && outcome.kind !== 'pause';
+function isDown({ callResult, outcome }: Pick<SentDelivery, 'callResult' | 'outcome'>): boolean {
+  if (callResult.kind === 'failed') return callResult.reason !== 'local';
+  return callResult.status >= 500 && outcome.kind !== 'pause';
+}
+
+const WINDOW_MS = 300_000;
+const SLOTS = 30;
+const MIN_CALLS = 10;
+const FAILED_SHARE = 0.7;
+
+interface Slot {
+  readonly startedAtMs: number;
+  good: number;
+  bad: number;
+}
+
+/** The calls to one listener in the last 5 minutes: 70 % failures of at least 10 calls open its circuit. */
+export class Circuit {
+  private slots: Slot[] = [];
+
+  /** Returns whether the circuit should open now. */
+  count(good: boolean, nowMs: number = performance.now()): boolean {
+    const slot = this.slotAt(nowMs);
+    if (good) slot.good += 1;
+    else slot.bad += 1;
+    if (good) return false;
+    const bad = this.slots.reduce((sum, one) => sum + one.bad, 0);
+    const all = this.slots.reduce((sum, one) => sum + one.good + one.bad, 0);
+    return all >= MIN_CALLS && bad / all >= FAILED_SHARE;
+  }
+
+  forget(): void {
+    this.slots = [];
+  }
+
+  private slotAt(nowMs: number): Slot {
+    const last = this.slots.at(-1);
+    if (last && nowMs - last.startedAtMs < WINDOW_MS / SLOTS) return last;
+    const fresh = { startedAtMs: nowMs, good: 0, bad: 0 };
+    this.slots = [...this.slots.filter(({ startedAtMs }) => nowMs - startedAtMs < WINDOW_MS), fresh];
+    return fresh;
+  }
 }

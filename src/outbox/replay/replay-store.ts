@@ -4,6 +4,7 @@ import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { Reads } from '../../database/reads.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
+import type { Step } from '../../lanes/paced-jobs.ts';
 import {
   type ChangedKey,
   holdRequeuedKeys,
@@ -14,11 +15,20 @@ import {
 } from '../../lanes/requeue-holds.ts';
 import type { Listener } from '../../listeners/listener.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
+import type { FoundDelivery } from '../delivery-store.ts';
 import {
+  ADD_DELIVERY,
+  COUNT_MATCHES,
+  DROP_REST,
   FIND_SPAN,
   IN_FLIGHT,
   INSERT_REPLAY,
+  INSERT_RESEND,
+  LIST,
+  LOCK_UNFINISHED,
+  MARK_CANCELLED,
   MARK_DONE,
+  MARK_PROGRESS,
   MATCH_DELIVERIES,
   NEXT_KEY,
   PART_END,
@@ -33,6 +43,9 @@ import {
 const MAX_TRANSACTION_MS = 3_600_000;
 /** Scanned while the caller waits: most replays are small, and then the response has the total. */
 const DELIVERIES_AT_ONCE = 2_000;
+
+/** Deliveries that are scanned to count those that a replay would send. */
+const MAX_COUNTED = 10_000;
 
 export interface ReplayFilter {
   readonly since: string;
@@ -73,14 +86,11 @@ export interface ReplayProgress {
   readonly created_at: Date;
   readonly created_by: string;
   readonly done_at: Date | null;
-  readonly filter: unknown;
+  readonly filter: ReplayFilter;
+  readonly listener: string | null;
+  readonly cancelled_at: Date | null;
+  readonly cancelled_by: string | null;
 }
-
-/** What a step did: selected a part, reopened deliveries of a lane, had to wait because too many are in flight, or found nothing left. */
-export type Step =
-  | { readonly kind: 'selected' }
-  | { readonly kind: 'reopened'; readonly lane: number; readonly deliveries: number }
-  | { readonly kind: 'full' | 'done' };
 
 export interface StepLimits {
   /** Max deliveries scanned for those that match the filter. */
@@ -124,6 +134,24 @@ export class ReplayStore {
     });
   }
 
+  /** Sends one settled delivery again. Returns the id of the replay that does it. */
+  resend(
+    delivery: Pick<FoundDelivery, 'id' | 'listener' | 'listener_number' | 'lane' | 'order_key' | 'position'>,
+    reason: string | undefined,
+    by: string,
+  ): Promise<number> {
+    const { id, listener, listener_number, lane, order_key, position } = delivery;
+    const filter = { delivery: id };
+    return this.database.transaction(async (tx) => {
+      const values = [listener_number, JSON.stringify(filter), by];
+      const [row] = await tx.query<{ id: number }>(INSERT_RESEND, values);
+      await tx.execute(ADD_DELIVERY, [row!.id, lane, order_key, position]);
+      const target = listener ?? undefined;
+      await this.audit.record({ by, action: 'listener.resend', target, filter, count: 1, reason }, tx);
+      return row!.id;
+    });
+  }
+
   /** Selects the next part of the span. */
   private async select(
     { id, listener, filter, selectFrom, selectTo }: LockedReplay,
@@ -149,6 +177,40 @@ export class ReplayStore {
   async progress(id: number, listener: number): Promise<ReplayProgress | undefined> {
     const [row] = await this.reads.query<ReplayProgress>(PROGRESS, [id, listener]);
     return row;
+  }
+
+  list(listener: number | undefined, beforeId: number | undefined, limit: number): Promise<ReplayProgress[]> {
+    return this.reads.query(LIST, [limit, beforeId ?? null, listener ?? null]);
+  }
+
+  /** False: the listener has no such replay, or it is done. */
+  cancel(id: number, { name, number }: Pick<Listener, 'name' | 'number'>, by: string): Promise<boolean> {
+    return this.database.transaction(async (tx) => {
+      const [locked] = await tx.query(LOCK_UNFINISHED, [id, number]);
+      if (!locked) return false;
+      const count = await tx.execute(DROP_REST, [id]);
+      await tx.execute(MARK_CANCELLED, [id, by, count]);
+      const target = `${name}: replay ${id}`;
+      await this.audit.record({ by, action: 'listener.cancel-replay', target, count }, tx);
+      return true;
+    });
+  }
+
+  /** How many deliveries a replay would send. `more`: at least as many; counting all would take too long. */
+  count(listener: number, filter: ReplayFilter): Promise<{ matched: number; more: boolean }> {
+    const { since, until = null, types, keys = null, onlyFailed } = filter;
+    return this.database.transaction(async (tx) => {
+      void tx.query(FORCE_INDEX_PLANS);
+      const span = [listener, since, until, MAX_TRANSACTION_MS];
+      const [found] = await tx.query<{ low: number; high: number }>(FIND_SPAN, span);
+      const { low, high } = found!;
+      const [part] = await tx.query<{ part_end: number }>(PART_END, [listener, low, high, MAX_COUNTED]);
+      const { part_end: end } = part!;
+      const likes = types?.map(likeOf) ?? null;
+      const values = [listener, since, until, likes, keys, onlyFailed, low, end, MAX_COUNTED];
+      const [row] = await tx.query<{ matched: number }>(COUNT_MATCHES, values);
+      return { matched: row!.matched, more: end < high };
+    });
   }
 
   async unfinished(): Promise<number[]> {
@@ -187,16 +249,17 @@ export class ReplayStore {
 
   private async reopen(
     replay: number,
-    place: LaneRef,
+    laneRef: LaneRef,
     maxDeliveries: number,
     tx: Transaction,
   ): Promise<Step> {
-    const { lane } = place;
-    await Promise.all([tx.query(FORCE_INDEX_PLANS), lockLane(tx, place)]);
-    // A separate statement, with a snapshot of its own, sees what the lane's holder wrote last.
+    const { stage, lane } = laneRef;
+    await Promise.all([tx.query(FORCE_INDEX_PLANS), lockLane(tx, laneRef)]);
+    // A separate statement, with a snapshot of its own, sees what the lane's owner wrote last.
     const keys = await tx.query<ChangedKey>(REOPEN, [replay, lane, maxDeliveries]);
-    await holdRequeuedKeys(tx, place, keys, requeuerOf(replay));
-    return { kind: 'reopened', lane, deliveries: keys.reduce((sum, { changed }) => sum + changed, 0) };
+    await holdRequeuedKeys(tx, laneRef, keys, requeuerOf(replay));
+    await tx.execute(MARK_PROGRESS, [replay]);
+    return { kind: 'changed', queue: stage, lane, rows: keys.reduce((sum, { changed }) => sum + changed, 0) };
   }
 }
 

@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import pg from 'pg';
-import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { rowsFiltered } from '../../../test/support/rows-filtered.ts';
+import { sharedClient } from '../../../test/support/shared-client.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { FIND_SPAN, MATCH_DELIVERIES, PART_END } from './replay.sql.ts';
 
@@ -9,12 +8,10 @@ const HOUR_MS = 3_600_000;
 /** Deliveries of other listeners in between are not read. */
 const BY_LISTENER =
   /using outbox_listener on outbox\n +Index Cond: .*ROW\(.*listener, .*position.*>= .*ROW\(.*listener, .*position.*< /;
-let database: TestDatabase;
-let client: pg.Client;
+const { database, client } = sharedClient();
 
 /** Two listeners in turn, one delivery a minute over two weeks, the last one now. */
 beforeAll(async () => {
-  database = await createDatabase();
   await database.query(`
     INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at)
     VALUES ('m', 's', 't', 'k', 0, 'null', 'finished', now())`);
@@ -23,12 +20,6 @@ beforeAll(async () => {
     SELECT 1 + n % 2, 256, 1, 'k' || n, 1, 'finished', now(), now() - (20000 - n) * interval '1 minute'
     FROM generate_series(1, 20000) AS n`);
   await database.query(`INSERT INTO replay (listener, filter, matched, created_by) VALUES (1, '{}', 0, 'a')`);
-  client = new pg.Client({ connectionString: database.url });
-  await client.connect();
-});
-afterAll(async () => {
-  await client.end();
-  await database.drop();
 });
 
 async function explained(sql: string, values: unknown[], options = ''): Promise<string> {
@@ -47,8 +38,8 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
 
   it('a replay of a short time span reads what was created in it, not everything', async () => {
     const span = [1, ago(101), ago(100), HOUR_MS];
-    const { lookedAt } = await rowsFiltered(client, FORCE_INDEX_PLANS, FIND_SPAN, span);
-    expect(lookedAt).toBe(0);
+    const { filtered } = await rowsFiltered(client, FORCE_INDEX_PLANS, FIND_SPAN, span);
+    expect(filtered).toBe(0);
     const { low, high } = (await client.query(FIND_SPAN, span)).rows[0];
     // An hour, and one before and after it; the other listener has every second position.
     expect(high - low).toBeLessThanOrEqual(182);
@@ -72,8 +63,8 @@ describe.each(['never analysed', 'analysed'])('on a table that was %s', (state) 
     // The 501st of the listener's own, which has every second position.
     expect(rows).toEqual([{ part_end: String(2 * 501) }]);
     const match = [1, 1, ago(1_000), null, null, null, false, 0, rows[0].part_end];
-    const looked = await explained(MATCH_DELIVERIES, match, 'ANALYZE, TIMING OFF, SUMMARY OFF, ');
-    expect(looked).toMatch(/using outbox_listener on outbox .*rows=500/);
+    const scanned = await explained(MATCH_DELIVERIES, match, 'ANALYZE, TIMING OFF, SUMMARY OFF, ');
+    expect(scanned).toMatch(/using outbox_listener on outbox .*rows=500/);
   });
 
   it('a replay of everything ends with the last part', async () => {

@@ -6,6 +6,14 @@ export const INSERT_REPLAY = `
   INSERT INTO replay (listener, filter, matched, created_by, select_from, select_to, done_at)
   VALUES ($1, $2, 0, $3, $4, $5, 'infinity') RETURNING id`;
 
+/** replay.insertResend — of one delivery, which is selected already. $1 listener, $2 filter, $3 created by */
+export const INSERT_RESEND = `
+  INSERT INTO replay (listener, filter, matched, created_by) VALUES ($1, $2, 1, $3) RETURNING id`;
+
+/** replay.addDelivery — $1 replay, $2 lane, $3 key, $4 position */
+export const ADD_DELIVERY =
+  'INSERT INTO replay_delivery (replay, lane, key, position) VALUES ($1, $2, $3, $4)';
+
 /**
  * Two adjacent positions among the deliveries of the listener, found by binary search: `low` was created before the time,
  * everything from `high` on was not. $1 listener
@@ -70,7 +78,7 @@ export const MATCH_DELIVERIES = `
 
 /** replay.selected — one more part is selected. $1 replay, $2 matches in it, $3 start of the next part, null if there is none */
 export const PART_SELECTED = `
-  UPDATE replay SET matched = matched + $2, select_from = $3::bigint,
+  UPDATE replay SET matched = matched + $2, progressed_at = clock_timestamp(), select_from = $3::bigint,
          select_to = CASE WHEN $3 IS NOT NULL THEN select_to END, done_at = CASE WHEN $3 IS NOT NULL THEN done_at END
   WHERE id = $1 RETURNING matched`;
 
@@ -132,21 +140,69 @@ export const REOPEN = `
              AND rest.reopened_at IS NULL) AS "partial"
   FROM (SELECT key, count(status)::int AS changed, max(position) AS last FROM item GROUP BY key) AS of_key`;
 
+/** replay.progressed — $1 replay */
+export const MARK_PROGRESS = 'UPDATE replay SET progressed_at = clock_timestamp() WHERE id = $1';
+
 export const MARK_DONE = `
   UPDATE replay SET done_at = now() WHERE id = $1 AND done_at IS NULL
     AND NOT EXISTS (SELECT FROM replay_delivery WHERE replay = $1 AND reopened_at IS NULL)`;
+
+const PROGRESS_OF = (which: string) => `
+  SELECT replay.id, replay.matched, replay.created_at, replay.created_by, replay.done_at, replay.filter, replay.cancelled_at,
+         replay.cancelled_by, listener.name AS listener, replay.select_from IS NOT NULL AS selecting,
+         count(*) FILTER (WHERE item.position IS NOT NULL AND item.reopened_at IS NULL)::int AS closed,
+         count(*) FILTER (WHERE item.reopened_at IS NOT NULL AND outbox.status IN ('pending', 'processing', 'held'))::int AS waiting,
+         count(*) FILTER (WHERE item.reopened_at IS NOT NULL AND outbox.status = 'dead')::int AS dead
+  FROM replay
+  LEFT JOIN listener ON listener.number = replay.listener
+  LEFT JOIN replay_delivery AS item ON item.replay = replay.id AND replay.select_from IS NULL
+  LEFT JOIN outbox ON outbox.position = item.position
+  WHERE ${which} GROUP BY replay.id, listener.name`;
 
 /**
  * replay.progress — deliveries that retention removed meanwhile count as done. While it is being selected nothing is reopened,
  * and nothing has to be counted. $1 replay, $2 listener
  */
-export const PROGRESS = `
-  SELECT replay.id, replay.matched, replay.created_at, replay.created_by, replay.done_at, replay.filter,
-         replay.select_from IS NOT NULL AS selecting,
-         count(*) FILTER (WHERE item.position IS NOT NULL AND item.reopened_at IS NULL)::int AS closed,
-         count(*) FILTER (WHERE item.reopened_at IS NOT NULL AND outbox.status IN ('pending', 'processing', 'held'))::int AS waiting,
-         count(*) FILTER (WHERE item.reopened_at IS NOT NULL AND outbox.status = 'dead')::int AS dead
-  FROM replay
-  LEFT JOIN replay_delivery AS item ON item.replay = replay.id AND replay.select_from IS NULL
-  LEFT JOIN outbox ON outbox.position = item.position
-  WHERE replay.id = $1 AND replay.listener = $2 GROUP BY replay.id`;
+export const PROGRESS = PROGRESS_OF('replay.id = $1 AND replay.listener = $2');
+
+/** replay.list — newest first. $1 max, $2 before this id or null, $3 listener or null */
+export const LIST = `${PROGRESS_OF(`replay.id IN (
+  SELECT id FROM replay WHERE ($2::bigint IS NULL OR id < $2) AND ($3::integer IS NULL OR listener = $3)
+  ORDER BY id DESC LIMIT $1)`)} ORDER BY replay.id DESC`;
+
+/** replay.lockUnfinished — waits for the step in progress. $1 replay, $2 listener */
+export const LOCK_UNFINISHED = `
+  SELECT id FROM replay WHERE id = $1 AND listener = $2 AND (done_at IS NULL OR select_from IS NOT NULL) FOR UPDATE`;
+
+/**
+ * replay.dropRest — what was not begun. A key of which some deliveries were reopened is completed: live ones of the key wait
+ * for that. $1 replay
+ */
+export const DROP_REST = `
+  DELETE FROM replay_delivery AS item
+  WHERE item.replay = $1 AND item.reopened_at IS NULL AND NOT EXISTS (
+    SELECT FROM replay_delivery AS begun
+    WHERE begun.replay = $1 AND begun.lane = item.lane AND begun.key = item.key AND begun.reopened_at IS NOT NULL)`;
+
+/** replay.cancelled — nothing more is selected. $1 replay, $2 by, $3 deliveries that were dropped */
+export const MARK_CANCELLED = `
+  UPDATE replay SET cancelled_at = now(), cancelled_by = $2, matched = matched - $3, progressed_at = clock_timestamp(),
+         select_from = NULL, select_to = NULL, done_at = NULL
+  WHERE id = $1`;
+
+/**
+ * replay.count — how many deliveries a replay would match, counted up to a limit and among a limited number of deliveries.
+ * $1 listener, $2 since, $3 until, $4 types as patterns of LIKE, $5 keys, $6 only failed, $7 from this position,
+ * $8 before this position, $9 max
+ */
+export const COUNT_MATCHES = `
+  SELECT count(*)::int AS matched FROM (
+    SELECT FROM outbox
+    WHERE (outbox.listener, outbox.position) >= ($1::integer, $7::bigint) AND (outbox.listener, outbox.position) < ($1, $8::bigint)
+      AND outbox.settled_at IS NOT NULL AND outbox.status <> 'discarded'
+      AND outbox.created_at >= $2 AND outbox.created_at < COALESCE($3::timestamptz, now())
+      AND (NOT $6::boolean OR outbox.status = 'dead')
+      AND ($4::text[] IS NULL AND $5::text[] IS NULL OR EXISTS (
+        SELECT FROM inbox WHERE inbox.position = outbox.message
+          AND ($4 IS NULL OR inbox.type LIKE ANY ($4)) AND ($5 IS NULL OR inbox.key = ANY ($5))))
+    LIMIT $9) AS matching`;

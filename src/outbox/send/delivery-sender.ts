@@ -1,19 +1,19 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Listener } from '../../listeners/listener.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import type { Answer } from '../../webhooks/answer.ts';
+import type { CallResult } from '../../webhooks/call-result.ts';
 import { webhookRequest } from '../../webhooks/webhook-request.ts';
 import { WebhookSender } from '../../webhooks/webhook-sender.ts';
 import { Admission } from '../admit/admission.ts';
 import { Draining } from '../admit/draining.ts';
-import type { ClaimedDelivery, MessageContent } from '../claim/claimed-delivery.ts';
-import type { HeldLane } from '../claim/held-lane.ts';
+import type { LeasedLane } from '../claim/leased-lane.ts';
+import type { ClaimedDelivery, MessageContent } from '../claim/outbox-queue.ts';
 import { DeliveryMetrics } from '../health/delivery-metrics.ts';
 import { ListenerPolicy } from '../health/listener-policy.ts';
-import type { Tried } from '../settle/delivery-result.ts';
+import type { SentDelivery } from '../settle/delivery-result.ts';
 import { outcomeOf } from './outcome.ts';
 
-/** Sends one admitted delivery and decides what its answer means for the delivery and for its listener. */
+/** Sends one admitted delivery and decides what the result means for the delivery and for its listener. */
 @Injectable()
 export class DeliverySender {
   constructor(
@@ -26,35 +26,35 @@ export class DeliverySender {
   ) {}
 
   async send(
-    held: HeldLane,
+    leased: LeasedLane,
     delivery: ClaimedDelivery,
     content: MessageContent,
     listener: Listener,
-  ): Promise<Tried> {
-    const answer = await this.call(delivery, content, listener);
+  ): Promise<SentDelivery> {
+    const callResult = await this.call(delivery, content, listener);
     const atMs = performance.now();
-    const outcome = outcomeOf(answer, listener, { attempt: delivery.attempt, ageMs: delivery.age_ms });
-    this.admission.leave(held, outcome);
-    const recording = this.policy.record({ held, delivery, listener, answer, outcome });
+    const outcome = outcomeOf(callResult, listener, { attempt: delivery.attempt, ageMs: delivery.age_ms });
+    this.admission.leave(leased, outcome);
+    const recording = this.policy.record({ leased, delivery, listener, callResult, outcome });
     if (recording !== undefined) await recording;
-    return { kind: 'tried', held, delivery, listener, answer, outcome, atMs };
+    return { kind: 'sent', leased, delivery, listener, callResult, outcome, atMs };
   }
 
   /** Never throws: an error here is a local one, and must not stop the other deliveries. */
-  private call(delivery: ClaimedDelivery, content: MessageContent, listener: Listener): Promise<Answer> {
+  private call(delivery: ClaimedDelivery, content: MessageContent, listener: Listener): Promise<CallResult> {
     try {
-      const answer = this.webhooks.send(requestOf(delivery, content, listener), {
+      const result = this.webhooks.send(requestOf(delivery, content, listener), {
         timeoutMs: this.admission.callMs(listener),
         signal: this.draining.ending,
       });
-      return this.metrics.calling(answer);
+      return this.metrics.calling(result);
     } catch (error) {
       this.log.error(
         { event: 'outbox.not-sent', listener: listener.name, delivery: delivery.id, error },
         'the request of a delivery could not be built',
       );
       const detail = 'the request could not be built';
-      return Promise.resolve({ kind: 'failed', fault: 'local', detail, durationMs: 0 });
+      return Promise.resolve({ kind: 'failed', reason: 'local', detail, durationMs: 0 });
     }
   }
 }

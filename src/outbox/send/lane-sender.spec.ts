@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Listener } from '../../listeners/listener.ts';
-import type { Answer } from '../../webhooks/answer.ts';
+import type { CallResult } from '../../webhooks/call-result.ts';
 import type { Admission } from '../admit/admission.ts';
-import type { ClaimedDelivery, MessageContent } from '../claim/claimed-delivery.ts';
-import { heldLane } from '../claim/held-lane.ts';
+import { leasedLane } from '../claim/leased-lane.ts';
+import type { ClaimedDelivery, MessageContent } from '../claim/outbox-queue.ts';
 import type { MessageContents } from '../fan-out/message-contents.ts';
 import type { Result } from '../settle/delivery-result.ts';
 import type { ResultWriter } from '../settle/result-writer.ts';
@@ -12,9 +12,9 @@ import { LaneSender } from './lane-sender.ts';
 import type { Outcome } from './outcome.ts';
 
 const LISTENER = { onDead: 'skip', retryScheduleMs: [1, 1], rateLimit: undefined } as unknown as Listener;
-const ANSWER: Answer = { kind: 'answered', status: 200, excerpt: '', durationMs: 1 };
-const RETRY: Outcome = { kind: 'retry', afterMs: 1, charged: true, throttled: false, reason: 'no' };
-const HELD = heldLane({
+const OK_RESULT: CallResult = { kind: 'responded', status: 200, excerpt: '', durationMs: 1 };
+const RETRY: Outcome = { kind: 'retry', afterMs: 1, counted: true, throttled: false, reason: 'no' };
+const LEASED = leasedLane({
   lane: 256,
   token: 't',
   listener: 1,
@@ -47,7 +47,7 @@ interface Options {
   readonly contentsOf?: MessageContents['of'];
 }
 
-/** A sender with everything around it faked, and what it did. */
+/** A sender with fake dependencies, and what it did. */
 function laneSender({ outcomes = {}, admit = () => LISTENER, contentsOf }: Options = {}) {
   const log = { sent: [] as string[], loaded: [] as string[], results: [] as Result[], declined: 0 };
   const contents: Pick<MessageContents, 'of'> = {
@@ -64,10 +64,10 @@ function laneSender({ outcomes = {}, admit = () => LISTENER, contentsOf }: Optio
     },
   };
   const sender: Pick<DeliverySender, 'send'> = {
-    send: async (held, delivery, _content, listener) => {
+    send: async (leased, delivery, _content, listener) => {
       log.sent.push(delivery.id);
       const outcome = outcomes[delivery.id] ?? { kind: 'delivered' };
-      return { kind: 'tried', held, delivery, listener, answer: ANSWER, outcome, atMs: 0 };
+      return { kind: 'sent', leased, delivery, listener, callResult: OK_RESULT, outcome, atMs: 0 };
     },
   };
   const results: Pick<ResultWriter, 'add'> = { add: (result) => void log.results.push(result) };
@@ -86,14 +86,14 @@ const kinds = (results: readonly Result[]) =>
 describe('the claimed deliveries of a lane', () => {
   it('are sent one after the other, in order', async () => {
     const { lane, log } = laneSender();
-    expect(await lane.sendAll(HELD, deliveries('a1 b1 a2 b2'))).toBe(true);
+    expect(await lane.sendAll(LEASED, deliveries('a1 b1 a2 b2'))).toBe(true);
     expect(log.sent).toEqual(['a1', 'b1', 'a2', 'b2']);
   });
 
-  it('wait behind an earlier delivery of their key that waits, while other keys go on', async () => {
+  it('wait behind an earlier delivery of their key that waits, while other keys continue', async () => {
     const { lane, log } = laneSender({ outcomes: { a1: RETRY } });
-    expect(await lane.sendAll(HELD, deliveries('a1 b1 a2 b2 a3'))).toBe(true);
-    expect(kinds(log.results)).toBe('a1 tried, b1 tried, a2 behind, b2 tried, a3 behind');
+    expect(await lane.sendAll(LEASED, deliveries('a1 b1 a2 b2 a3'))).toBe(true);
+    expect(kinds(log.results)).toBe('a1 sent, b1 sent, a2 behind, b2 sent, a3 behind');
   });
 
   it('are all untouched from where the run has to stop, each with one result', async () => {
@@ -102,16 +102,16 @@ describe('the claimed deliveries of a lane', () => {
       admit: () => (left-- > 0 ? LISTENER : undefined),
       outcomes: { a1: RETRY },
     });
-    expect(await lane.sendAll(HELD, deliveries('a1 b1 b2 a2 c1'))).toBe(false);
-    expect(kinds(log.results)).toBe('a1 tried, b1 tried, b2 untouched, a2 behind, c1 untouched');
+    expect(await lane.sendAll(LEASED, deliveries('a1 b1 b2 a2 c1'))).toBe(false);
+    expect(kinds(log.results)).toBe('a1 sent, b1 sent, b2 untouched, a2 behind, c1 untouched');
   });
 
   it('are loaded in parts of up to 64 KiB, or one that is larger', async () => {
     const { lane, log } = laneSender({ outcomes: { a1: RETRY } });
-    await lane.sendAll(HELD, deliveries('a1 b1 c1 a2 d1', 30 * 1024));
+    await lane.sendAll(LEASED, deliveries('a1 b1 c1 a2 d1', 30 * 1024));
     expect(log.loaded).toEqual(['a1 b1', 'c1', 'd1']);
     const large = laneSender();
-    await large.lane.sendAll(HELD, deliveries('a1 b1', 1024 * 1024));
+    await large.lane.sendAll(LEASED, deliveries('a1 b1', 1024 * 1024));
     expect(large.log.loaded).toEqual(['a1', 'b1']);
   });
 
@@ -119,14 +119,14 @@ describe('the claimed deliveries of a lane', () => {
     const { lane, log } = laneSender({
       contentsOf: () => Promise.reject(new Error('the database is away')),
     });
-    expect(await lane.sendAll(HELD, deliveries('a1 a2'))).toBe(false);
+    expect(await lane.sendAll(LEASED, deliveries('a1 a2'))).toBe(false);
     expect(kinds(log.results)).toBe('a1 untouched, a2 untouched');
   });
 
   it('become dead letters when the message was removed, or replicas died too often while sending', async () => {
     const { lane, log } = laneSender({ contentsOf: async () => new Map([[1, {} as MessageContent]]) });
     const [gone, deadly] = deliveries('a1 b1');
-    await lane.sendAll(HELD, [gone!, { ...deadly!, attempt: 4 }]);
+    await lane.sendAll(LEASED, [gone!, { ...deadly!, attempt: 4 }]);
     expect(log.results).toEqual([
       expect.objectContaining({
         kind: 'unsendable',

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { Listener } from '../../listeners/listener.ts';
 import { Admission } from '../admit/admission.ts';
-import type { ClaimedDelivery, MessageContent } from '../claim/claimed-delivery.ts';
-import type { HeldLane } from '../claim/held-lane.ts';
+import type { LeasedLane } from '../claim/leased-lane.ts';
+import type { ClaimedDelivery, MessageContent } from '../claim/outbox-queue.ts';
 import { inParts, MessageContents } from '../fan-out/message-contents.ts';
 import type { Result } from '../settle/delivery-result.ts';
 import { ResultWriter } from '../settle/result-writer.ts';
@@ -24,19 +24,19 @@ export class LaneSender {
   ) {}
 
   /** Returns whether it got through all of them; false: it had to stop, and the rest is put back as it was. */
-  async sendAll(held: HeldLane, deliveries: readonly ClaimedDelivery[]): Promise<boolean> {
+  async sendAll(leased: LeasedLane, deliveries: readonly ClaimedDelivery[]): Promise<boolean> {
     const waitingKeys = new Set<string>();
     let stopped = false;
     for (const part of inParts(deliveries)) {
       const sendable = part.filter(({ key }) => !waitingKeys.has(key));
       const contents = stopped || sendable.length === 0 ? undefined : await this.load(sendable);
       for (const delivery of part) {
-        if (waitingKeys.has(delivery.key)) this.results.add({ kind: 'behind', held, delivery });
+        if (waitingKeys.has(delivery.key)) this.results.add({ kind: 'behind', leased, delivery });
         else if (stopped || !contents) {
           stopped = true;
-          this.results.add({ kind: 'untouched', held, delivery });
+          this.results.add({ kind: 'untouched', leased, delivery });
         } else {
-          const result = await this.sendOne(held, delivery, contents.get(delivery.message));
+          const result = await this.sendOne(leased, delivery, contents.get(delivery.message));
           this.results.add(result);
           stopped = result.kind === 'untouched';
           if (keyWaits(result)) waitingKeys.add(delivery.key);
@@ -58,17 +58,17 @@ export class LaneSender {
   }
 
   private async sendOne(
-    held: HeldLane,
+    leased: LeasedLane,
     delivery: ClaimedDelivery,
     content: MessageContent | undefined,
   ): Promise<Result> {
-    const admitted = this.admission.admit(held);
+    const admitted = this.admission.admit(leased);
     const listener = admitted instanceof Promise ? await admitted : admitted;
-    if (!listener) return { kind: 'untouched', held, delivery };
+    if (!listener) return { kind: 'untouched', leased, delivery };
     const reason = content ? usedUp(delivery, listener) : 'its message was removed before it could be sent';
-    if (reason === undefined) return await this.sender.send(held, delivery, content!, listener);
-    this.admission.leave(held, undefined);
-    return { kind: 'unsendable', held, delivery, listener, reason };
+    if (reason === undefined) return await this.sender.send(leased, delivery, content!, listener);
+    this.admission.leave(leased, undefined);
+    return { kind: 'unsendable', leased, delivery, listener, reason };
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Answer, Fault } from '../../webhooks/answer.ts';
+import type { CallResult, FailureReason } from '../../webhooks/call-result.ts';
 import { parseRetryAfter } from '../../webhooks/retry-after.ts';
 import { MAX_PAUSED_MS, type Outcome, outcomeOf } from './outcome.ts';
 
@@ -9,9 +9,9 @@ const LISTENER = { retryScheduleMs: [5_000, 300_000], terminalStatuses: [400, 40
 const FIRST = { attempt: 1, ageMs: 0 };
 const never = () => 0;
 
-describe('an answer', () => {
+describe('a response', () => {
   it.each([200, 201, 202, 204, 226, 299])('of %i is a delivery', (status) => {
-    expect(outcomeOf(answered(status), LISTENER, FIRST)).toEqual({ kind: 'delivered' });
+    expect(outcomeOf(responded(status), LISTENER, FIRST)).toEqual({ kind: 'delivered' });
   });
 
   it.each([300, 301, 302, 303, 304, 307, 308, 401, 404, 408, 418, 429, 500, 501, 502, 503, 504, 599])(
@@ -20,11 +20,11 @@ describe('an answer', () => {
       const throttled = [429, 502, 504].includes(status);
       const reason = `answered ${status}`;
       const outcomes = [1, 2, 3].map((attempt) =>
-        outcomeOf(answered(status), LISTENER, { attempt, ageMs: 0 }, never),
+        outcomeOf(responded(status), LISTENER, { attempt, ageMs: 0 }, never),
       );
       expect(outcomes).toEqual([
-        { kind: 'retry', afterMs: 5_000, charged: true, throttled, reason },
-        { kind: 'retry', afterMs: 300_000, charged: true, throttled, reason },
+        { kind: 'retry', afterMs: 5_000, counted: true, throttled, reason },
+        { kind: 'retry', afterMs: 300_000, counted: true, throttled, reason },
         { kind: 'dead', throttled, reason },
       ]);
     },
@@ -32,20 +32,20 @@ describe('an answer', () => {
 
   it('of a terminal status is dead at once (E5)', () => {
     for (const status of [400, 403]) {
-      expect(outcomeOf(answered(status), LISTENER, FIRST)).toEqual({
+      expect(outcomeOf(responded(status), LISTENER, FIRST)).toEqual({
         kind: 'dead',
         throttled: false,
         reason: `answered ${status}`,
       });
     }
     const strict = { ...LISTENER, terminalStatuses: [429, 302] };
-    expect(outcomeOf(answered(429, 1_000), strict, FIRST).kind).toBe('dead');
-    expect(outcomeOf(answered(302), strict, FIRST).kind).toBe('dead');
+    expect(outcomeOf(responded(429, 1_000), strict, FIRST).kind).toBe('dead');
+    expect(outcomeOf(responded(302), strict, FIRST).kind).toBe('dead');
   });
 
   it('of 410 is dead and disables the listener, terminal or not', () => {
     for (const terminalStatuses of [[], [410]]) {
-      expect(outcomeOf(answered(410), { ...LISTENER, terminalStatuses }, FIRST)).toEqual({
+      expect(outcomeOf(responded(410), { ...LISTENER, terminalStatuses }, FIRST)).toEqual({
         kind: 'dead',
         throttled: false,
         reason: 'answered 410',
@@ -55,11 +55,11 @@ describe('an answer', () => {
   });
 
   it.each([429, 503])(
-    'of %i with Retry-After pauses the listener and is not charged, up to 75 hours',
+    'of %i with Retry-After pauses the listener and is not counted, up to 75 hours',
     (status) => {
       const throttled = status === 429;
       const reason = `answered ${status}`;
-      const asked = answered(status, 90_000);
+      const asked = responded(status, 90_000);
       for (const attempt of [1, 2, 3, 50]) {
         expect(outcomeOf(asked, LISTENER, { attempt, ageMs: 75 * HOUR - 1 })).toEqual({
           kind: 'pause',
@@ -72,7 +72,7 @@ describe('an answer', () => {
       expect(outcomeOf(asked, LISTENER, { attempt: 1, ...old }, never)).toEqual({
         kind: 'retry',
         afterMs: 90_000,
-        charged: true,
+        counted: true,
         throttled,
         reason,
       });
@@ -80,44 +80,44 @@ describe('an answer', () => {
     },
   );
 
-  it('that asks for a pause of 0 still gets a second', () => {
-    expect(outcomeOf(answered(503, 0), LISTENER, FIRST)).toMatchObject({ kind: 'pause', afterMs: 1_000 });
+  it('that requests a pause of 0 gets one of a second', () => {
+    expect(outcomeOf(responded(503, 0), LISTENER, FIRST)).toMatchObject({ kind: 'pause', afterMs: 1_000 });
   });
 
-  it.each([200, 301, 404, 500, 502])('of %i means the same, whatever its Retry-After', (status) => {
+  it.each([200, 301, 404, 500, 502])('of %i means the same, with any Retry-After', (status) => {
     const tries = { attempt: 1, ageMs: 0 };
-    expect(outcomeOf(answered(status, 90_000), LISTENER, tries, never)).toEqual(
-      outcomeOf(answered(status), LISTENER, tries, never),
+    expect(outcomeOf(responded(status, 90_000), LISTENER, tries, never)).toEqual(
+      outcomeOf(responded(status), LISTENER, tries, never),
     );
   });
 });
 
-describe('a fault', () => {
-  it.each<Fault>(['timeout', 'dns', 'refused', 'reset', 'tls', 'egress', 'protocol'])(
-    'of the kind %s is a failed attempt: retried by the schedule, then dead',
+describe('a failed call', () => {
+  it.each<FailureReason>(['timeout', 'dns', 'refused', 'reset', 'tls', 'egress', 'protocol'])(
+    'with the reason %s is a failed attempt: retried by the schedule, then dead',
     (fault) => {
       const kinds = [1, 2, 3].map((attempt) =>
         outcomeOf(failed(fault), LISTENER, { attempt, ageMs: 0 }, never),
       );
       expect(kinds).toEqual([
-        { kind: 'retry', afterMs: 5_000, charged: true, throttled: false, reason: `${fault}: why` },
-        { kind: 'retry', afterMs: 300_000, charged: true, throttled: false, reason: `${fault}: why` },
+        { kind: 'retry', afterMs: 5_000, counted: true, throttled: false, reason: `${fault}: why` },
+        { kind: 'retry', afterMs: 300_000, counted: true, throttled: false, reason: `${fault}: why` },
         { kind: 'dead', throttled: false, reason: `${fault}: why` },
       ]);
     },
   );
 
-  it('of this replica is never charged, however old the delivery, and retried soon', () => {
+  it('with a local reason is never counted, however old the delivery, and retried soon', () => {
     const local = (ageMs: number, attempt = 1) =>
       outcomeOf(failed('local'), { ...LISTENER, retryScheduleMs: [] }, { attempt, ageMs }, never);
-    const free = { kind: 'retry', charged: false, throttled: false, reason: 'local: why' };
+    const free = { kind: 'retry', counted: false, throttled: false, reason: 'local: why' };
     expect(local(0)).toEqual({ ...free, afterMs: 1_000 });
     expect(local(60_000, 9)).toEqual({ ...free, afterMs: 6_000 });
     expect(local(MAX_PAUSED_MS - 1)).toEqual({ ...free, afterMs: 300_000 });
     expect(local(2 * MAX_PAUSED_MS, 9)).toEqual({ ...free, afterMs: 600_000 });
   });
 
-  it('of this replica that never ends costs about four thousand attempts in 90 days, not a hundred thousand', () => {
+  it('with a local reason that lasts takes about four thousand attempts in 90 days, not a hundred thousand', () => {
     let [ageMs, attempts] = [0, 0];
     while (ageMs < 90 * 24 * HOUR) {
       const outcome = outcomeOf(failed('local'), LISTENER, { attempt: 1, ageMs }, never);
@@ -136,7 +136,7 @@ describe('the wait before the next attempt', () => {
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         (ms, random) => {
           const outcome = outcomeOf(
-            answered(500),
+            responded(500),
             { ...LISTENER, retryScheduleMs: [ms] },
             FIRST,
             () => random,
@@ -151,7 +151,7 @@ describe('the wait before the next attempt', () => {
   });
 
   it('differs between deliveries that failed together', () => {
-    const waits = Array.from({ length: 20 }, () => outcomeOf(answered(500), LISTENER, FIRST));
+    const waits = Array.from({ length: 20 }, () => outcomeOf(responded(500), LISTENER, FIRST));
     expect(new Set(waits.map((outcome) => JSON.stringify(outcome))).size).toBeGreaterThan(10);
   });
 });
@@ -194,11 +194,11 @@ describe('Retry-After', () => {
   });
 });
 
-function answered(status: number, retryAfterMs?: number): Answer {
-  const answer = { kind: 'answered', status, excerpt: '', durationMs: 1 } as const;
-  return retryAfterMs === undefined ? answer : { ...answer, retryAfterMs };
+function responded(status: number, retryAfterMs?: number): CallResult {
+  const result = { kind: 'responded', status, excerpt: '', durationMs: 1 } as const;
+  return retryAfterMs === undefined ? result : { ...result, retryAfterMs };
 }
 
-function failed(fault: Fault): Answer {
-  return { kind: 'failed', fault, detail: 'why', durationMs: 1 };
+function failed(reason: FailureReason): CallResult {
+  return { kind: 'failed', reason, detail: 'why', durationMs: 1 };
 }

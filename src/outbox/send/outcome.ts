@@ -1,19 +1,19 @@
 import type { Listener } from '../../listeners/listener.ts';
-import type { Answer } from '../../webhooks/answer.ts';
+import type { CallResult } from '../../webhooks/call-result.ts';
 
-/** What an answer means for the delivery and for its listener. */
+/** What the result of a call means for the delivery and for its listener. */
 export type Outcome =
   | { readonly kind: 'delivered' }
-  /** An attempt that is not charged does not count towards the schedule. */
+  /** An attempt that is not counted does not use up the schedule. */
   | {
       readonly kind: 'retry';
       readonly afterMs: number;
-      readonly charged: boolean;
+      readonly counted: boolean;
       /** The receiver is overloaded: fewer calls are made at a time. */
       readonly throttled: boolean;
       readonly reason: string;
     }
-  /** The whole listener waits; the attempt is never charged. */
+  /** The whole listener waits; the attempt is never counted. */
   | {
       readonly kind: 'pause';
       readonly afterMs: number;
@@ -28,15 +28,15 @@ export type Outcome =
     };
 
 export interface Tries {
-  /** Counted from 1, including this one; attempts that were not charged are not counted. */
+  /** Counted from 1, including this one; attempts that were not counted are left out. */
   readonly attempt: number;
   /** Since the fan-out, or since the delivery was revived or replayed. */
   readonly ageMs: number;
 }
 
 type Terms = Pick<Listener, 'retryScheduleMs' | 'terminalStatuses'>;
-type Answered = Extract<Answer, { kind: 'answered' }>;
-type Failed = Extract<Answer, { kind: 'failed' }>;
+type CallResponse = Extract<CallResult, { kind: 'responded' }>;
+type CallFailure = Extract<CallResult, { kind: 'failed' }>;
 
 const GONE = 410;
 const ASKS_TO_WAIT: readonly number[] = [429, 503];
@@ -49,34 +49,34 @@ const MIN_PAUSE_MS = 1_000;
 const JITTER = 0.2;
 
 export function outcomeOf(
-  answer: Answer,
+  result: CallResult,
   listener: Terms,
   tries: Tries,
   random: () => number = Math.random,
 ): Outcome {
-  if (answer.kind === 'failed') return outcomeOfFailure(answer, listener, tries, random);
-  const { status } = answer;
+  if (result.kind === 'failed') return outcomeOfFailure(result, listener, tries, random);
+  const { status } = result;
   if (status >= 200 && status < 300) return { kind: 'delivered' };
   const reason = `answered ${status}`;
   const throttled = OVERLOADED.includes(status);
   if (status === GONE) return { kind: 'dead', throttled, reason, disable: true };
   if (listener.terminalStatuses.includes(status)) return { kind: 'dead', throttled, reason };
-  const pauseMs = askedToWait(answer);
+  const pauseMs = askedToWait(result);
   if (pauseMs !== undefined && tries.ageMs < MAX_PAUSED_MS) {
     return { kind: 'pause', afterMs: Math.max(pauseMs, MIN_PAUSE_MS), throttled, reason };
   }
   return nextAttempt(listener, tries, random, { throttled, reason, atLeastMs: pauseMs ?? 0 });
 }
 
-function outcomeOfFailure(answer: Failed, listener: Terms, tries: Tries, random: () => number): Outcome {
-  const reason = `${answer.fault}: ${answer.detail}`;
-  if (answer.fault !== 'local')
+function outcomeOfFailure(result: CallFailure, listener: Terms, tries: Tries, random: () => number): Outcome {
+  const reason = `${result.reason}: ${result.detail}`;
+  if (result.reason !== 'local')
     return nextAttempt(listener, tries, random, { throttled: false, reason, atLeastMs: 0 });
   const afterMs = jittered(localRetryMs(tries.ageMs), random);
-  return { kind: 'retry', afterMs, charged: false, throttled: false, reason };
+  return { kind: 'retry', afterMs, counted: false, throttled: false, reason };
 }
 
-function askedToWait({ status, retryAfterMs }: Answered): number | undefined {
+function askedToWait({ status, retryAfterMs }: CallResponse): number | undefined {
   return ASKS_TO_WAIT.includes(status) ? retryAfterMs : undefined;
 }
 
@@ -89,7 +89,7 @@ function nextAttempt(
   const waitMs = retryScheduleMs[attempt - 1];
   if (waitMs === undefined) return { kind: 'dead', throttled, reason };
   const afterMs = Math.max(jittered(waitMs, random), atLeastMs);
-  return { kind: 'retry', afterMs, charged: true, throttled, reason };
+  return { kind: 'retry', afterMs, counted: true, throttled, reason };
 }
 
 /**

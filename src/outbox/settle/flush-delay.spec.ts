@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
-import { FlushDelay, MAX_MS, MIN_MS, type Pending } from './flush-delay.ts';
+import { FlushDelay, MAX_MS, MIN_MS, type Pending } from './result-writer.ts';
 
 beforeEach(() => void jest.useFakeTimers());
 afterEach(() => void jest.useRealTimers());

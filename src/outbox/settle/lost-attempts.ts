@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { type FailedAttempt, OutboxStore } from '../outbox-store.ts';
-import { type Item, type Tried, wasSent } from './delivery-result.ts';
+import { type Item, type SentDelivery, wasSent } from './delivery-result.ts';
 
 /**
- * Records calls whose result could not be written. The next holder of the lane sends these deliveries again; why, only
- * this replica knows if the database lost the claim in a crash. So it is recorded beside what the next holder does.
+ * Records calls whose result could not be written. The next owner of the lane sends these deliveries again; why, only
+ * this replica knows if the database lost the claim in a crash. So it is recorded in addition to what the next owner does.
  */
 @Injectable()
 export class LostAttempts {
@@ -28,10 +28,10 @@ export class LostAttempts {
   }
 }
 
-function lostAttempt({ delivery, answer }: Tried, reason: string): FailedAttempt {
-  const answered = answer.kind === 'answered';
-  const error = `${answered ? `answered ${answer.status}` : answer.detail}; ${reason}`;
-  const status = answered ? answer.status : undefined;
-  const excerpt = answered ? answer.excerpt : undefined;
-  return { delivery, status, error, excerpt, durationMs: answer.durationMs };
+function lostAttempt({ delivery, callResult }: SentDelivery, reason: string): FailedAttempt {
+  const responded = callResult.kind === 'responded';
+  const error = `${responded ? `answered ${callResult.status}` : callResult.detail}; ${reason}`;
+  const status = responded ? callResult.status : undefined;
+  const excerpt = responded ? callResult.excerpt : undefined;
+  return { delivery, status, error, excerpt, durationMs: callResult.durationMs };
 }

@@ -1,57 +1,34 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { startApp, type TestApp } from '../../../test/support/app.ts';
-import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { leasedForAnHour } from '../../../test/support/leased-lane.ts';
 import { metricIncreases } from '../../../test/support/metrics.ts';
-import { startTcpProxy, type TcpProxy } from '../../../test/support/tcp-proxy.ts';
+import { sharedReplicaBehindProxy } from '../../../test/support/shared-replica.ts';
 import { until } from '../../../test/support/until.ts';
 import type { Listener } from '../../listeners/listener.ts';
-import type { ClaimedDelivery } from '../claim/claimed-delivery.ts';
-import { type HeldLane, heldLane } from '../claim/held-lane.ts';
-import { HeldLanes } from '../claim/held-lanes.ts';
+import type { LeasedLane } from '../claim/leased-lane.ts';
+import { LeasedLanes } from '../claim/leased-lanes.ts';
+import type { ClaimedDelivery } from '../claim/outbox-queue.ts';
 import type { Outcome } from '../send/outcome.ts';
 import { ResultWriter } from './result-writer.ts';
 
 const LOSSES = ['leases_lost_total{stage="outbox"}', 'fenced_writes_total{stage="outbox"}'];
 
-let database: TestDatabase;
-let wire: TcpProxy;
-/** Without the outbox role: only the test holds lanes. */
-let replica: TestApp;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  wire = await startTcpProxy(database.url);
-  replica = await startApp({ ...database, url: wire.url }, { ROLES: 'api' });
-});
+/** Without the outbox role: only the test leases lanes. */
+const { database, proxy, replica } = sharedReplicaBehindProxy({ ROLES: 'api' });
 afterEach(() => database.query(`TRUNCATE outbox, attempt, hold; DELETE FROM lane WHERE queue = 'outbox'`));
-afterAll(async () => {
-  await replica.close();
-  await wire.close();
-  await database.drop();
-});
 
-async function held(lane: number): Promise<HeldLane> {
+async function leased(lane: number): Promise<LeasedLane> {
   const token = randomUUID();
   await database.query(
     `INSERT INTO lane (queue, lane, token, leased_until) VALUES ('outbox', $1, $2, now() + interval '1 hour')`,
     [lane, token],
   );
-  const far = performance.now() + 3_600_000;
-  const one = heldLane({
-    lane,
-    token,
-    listener: 1,
-    maxRows: 1,
-    untilMs: far,
-    probe: undefined,
-    safeUntilMs: far,
-  });
-  replica.app.nest.get(HeldLanes).add(one);
+  const one = leasedForAnHour(lane, token);
+  replica.app.nest.get(LeasedLanes).add(one);
   return one;
 }
 
-async function claimed({ lane }: HeldLane): Promise<ClaimedDelivery> {
+async function claimed({ lane }: LeasedLane): Promise<ClaimedDelivery> {
   const [row] = await database.query<{ position: string }>(
     `INSERT INTO outbox (listener, lane, message, key, sequence, status, attempt)
      VALUES (1, $1, 1, 'k', 1, 'processing', 1) RETURNING *`,
@@ -62,30 +39,30 @@ async function claimed({ lane }: HeldLane): Promise<ClaimedDelivery> {
 
 /** Settles one delivery that was sent with that outcome, and releases its lane. */
 async function settle(
-  lane: HeldLane,
+  lane: LeasedLane,
   outcome: Outcome,
   { release = true, delivery }: { release?: boolean; delivery?: ClaimedDelivery } = {},
 ): Promise<void> {
   const writer = replica.app.nest.get(ResultWriter);
   const status = outcome.kind === 'delivered' ? 200 : 500;
   writer.add({
-    kind: 'tried',
-    held: lane,
+    kind: 'sent',
+    leased: lane,
     delivery: delivery ?? (await claimed(lane)),
     listener: { name: 'l', onDead: 'skip' } as Listener,
-    answer: { kind: 'answered', status, excerpt: '', durationMs: 7 },
+    callResult: { kind: 'responded', status, excerpt: '', durationMs: 7 },
     outcome,
     atMs: performance.now(),
   });
   await writer.end(lane, release);
-  replica.app.nest.get(HeldLanes).drop(lane);
+  replica.app.nest.get(LeasedLanes).drop(lane);
 }
 
 const delivered: Outcome = { kind: 'delivered' };
 const retry: Outcome = {
   kind: 'retry',
   afterMs: 1_000,
-  charged: true,
+  counted: true,
   throttled: false,
   reason: 'answered 500',
 };
@@ -101,11 +78,11 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
       ['is not recorded twice when it was committed, nor recorded as sent on a lost lane', 'after'],
       ['is written again when it was not committed', 'before'],
     ] as const)('%s', async (_title, cut) => {
-      const lane = await held(256);
+      const lane = await leased(256);
       const before = failures();
       const names = [...LOSSES, `deliveries_attempted_total{listener="l",outcome="${outcome.kind}"}`];
       const growth = await metricIncreases(replica, names, () => {
-        wire.cutAtCommit(cut);
+        proxy.cutAtCommit(cut);
         return settle(lane, outcome);
       });
       expect(failures() - before).toBe(1);
@@ -115,8 +92,8 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
     });
   });
 
-  it('is recorded as sent on a lost lane when another replica holds the lane', async () => {
-    const lane = await held(256);
+  it('is recorded as sent on a lost lane when another replica owns the lane', async () => {
+    const lane = await leased(256);
     await database.query('UPDATE lane SET token = gen_random_uuid() WHERE lane = 256');
     expect(await metricIncreases(replica, LOSSES, () => settle(lane, delivered))).toEqual([1, 1]);
     const error = 'answered 200; its replica had lost the lane by then';
@@ -124,7 +101,7 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
   });
 
   it('is recorded so, too, when nothing was written and the lane was taken over meanwhile', async () => {
-    const lane = await held(256);
+    const lane = await leased(256);
     await database.query(`
       CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$;
       CREATE TRIGGER refuse BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION refuse()`);
@@ -144,16 +121,16 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
     ['delivered', delivered, []],
     ['failed', retry, [{ attempt: 1, status: 500, error: 'answered 500' }]],
   ])(
-    'is not recorded as sent on a lost lane when it was committed and another replica holds the lane: %s',
+    'is not recorded as sent on a lost lane when it was committed and another replica owns the lane: %s',
     async (_, outcome, attempts) => {
-      const lane = await held(256);
+      const lane = await leased(256);
       await database.query(`
       CREATE FUNCTION pass_on() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.token = gen_random_uuid(); RETURN NEW; END $$;
       CREATE TRIGGER pass_on BEFORE UPDATE ON lane FOR EACH ROW WHEN (NEW.token IS NULL) EXECUTE FUNCTION pass_on()`);
       try {
         const names = [...LOSSES, `deliveries_attempted_total{listener="l",outcome="${outcome.kind}"}`];
         const growth = await metricIncreases(replica, names, () => {
-          wire.cutAtCommit('after');
+          proxy.cutAtCommit('after');
           return settle(lane, outcome);
         });
         expect(growth).toEqual([0, 0, 1]);
@@ -165,10 +142,10 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
   );
 
   it('is recorded as sent on a lost lane when it was not committed and another replica delivered it meanwhile', async () => {
-    const lane = await held(256);
+    const lane = await leased(256);
     const delivery = await claimed(lane);
     const before = failures();
-    wire.cutAtCommit('before');
+    proxy.cutAtCommit('before');
     const settling = settle(lane, delivered, { delivery });
     await until(() => failures() > before);
     await database.query(`UPDATE lane SET token = gen_random_uuid() WHERE lane = 256;
@@ -181,7 +158,7 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
 
 describe('a delivery that was sent, when the database has lost the claim but not the lease', () => {
   it('is recorded as such: it is sent again', async () => {
-    const lane = await held(256);
+    const lane = await leased(256);
     const delivery = await claimed(lane);
     await database.query(`UPDATE outbox SET status = 'pending', attempt = 0`);
     await settle(lane, delivered, { delivery, release: false });
@@ -193,8 +170,8 @@ describe('a delivery that was sent, when the database has lost the claim but not
   });
 
   it('is not recorded as such when it was only written twice', async () => {
-    const lane = await held(256);
-    wire.cutAtCommit('after');
+    const lane = await leased(256);
+    proxy.cutAtCommit('after');
     await settle(lane, delivered, { release: false });
     expect(await attemptsRecorded()).toEqual([]);
     expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([
@@ -203,7 +180,7 @@ describe('a delivery that was sent, when the database has lost the claim but not
   });
 
   it('is not recorded when it was removed meanwhile', async () => {
-    const lane = await held(256);
+    const lane = await leased(256);
     const delivery = await claimed(lane);
     await database.query('DELETE FROM outbox');
     await settle(lane, delivered, { delivery });

@@ -1,26 +1,25 @@
 import { Injectable } from '@nestjs/common';
-import { LANE_LOST } from '../claim/claimed-delivery.ts';
-import type { HeldLane } from '../claim/held-lane.ts';
+import { BatchQueue } from '../../clock/batch-queue.ts';
+import type { LeasedLane } from '../claim/leased-lane.ts';
+import { LANE_LOST } from '../claim/outbox-queue.ts';
+import { BatchSettler } from './batch-settler.ts';
 import type { Item, Result } from './delivery-result.ts';
-import { FlushDelay, type Pending } from './flush-delay.ts';
-import { GroupWriter } from './group-writer.ts';
 import { LostAttempts } from './lost-attempts.ts';
 
-const MAX_GROUP = 2_000;
+const MAX_BATCH = 2_000;
 
 /**
- * Writes results in groups. A result that arrives while nothing is being written is written at once; those that arrive
- * during a transaction, and for a moment after it, form the next group: many lanes, many listeners, one commit.
+ * Writes results in batches. A result that arrives while nothing is being written is written at once; those that arrive
+ * during a transaction, and for a moment after it, form the next batch: many lanes, many listeners, one commit.
  * A result is kept until it is written or its lane is lost: every call that was made is recorded.
  */
 @Injectable()
 export class ResultWriter {
-  private items: Item[] = [];
-  private writing = false;
+  private readonly queue = new BatchQueue<Item>(() => this.writeBatch());
   private readonly flushDelay = new FlushDelay();
 
   constructor(
-    private readonly groups: GroupWriter,
+    private readonly settler: BatchSettler,
     private readonly lostAttempts: LostAttempts,
   ) {}
 
@@ -29,32 +28,60 @@ export class ResultWriter {
   }
 
   /** Resolves when everything added for the lane before is written, or the lane is lost. */
-  end(held: HeldLane, release: boolean): Promise<void> {
-    return new Promise((resolve) => this.push({ kind: 'end', held, release, resolve }));
+  end(leased: LeasedLane, release: boolean): Promise<void> {
+    return new Promise((resolve) => this.push({ kind: 'end', leased, release, resolve }));
   }
 
   private push(item: Item): void {
-    this.items.push(item);
-    if (!this.writing) void this.writeAll();
-    else if (item.kind === 'end' || this.items.length >= MAX_GROUP) this.flushDelay.flushNow();
+    this.queue.add(item);
+    if (item.kind === 'end' || this.queue.items.length >= MAX_BATCH) this.flushDelay.flushNow();
   }
 
-  private async writeAll(): Promise<void> {
-    this.writing = true;
-    await new Promise(setImmediate);
-    while (this.items.length > 0) {
-      const group = this.items.splice(0, MAX_GROUP);
-      const unwritten = await this.groups.write(group);
-      await this.lostAttempts.record(unwritten, LANE_LOST);
-      for (const item of group) if (item.kind === 'end') item.resolve();
-      if (this.items.length < MAX_GROUP) await this.flushDelay.wait(() => this.pending());
-    }
-    this.writing = false;
+  private async writeBatch(): Promise<void> {
+    const batch = this.queue.items.splice(0, MAX_BATCH);
+    const unwritten = await this.settler.settle(batch);
+    await this.lostAttempts.record(unwritten, LANE_LOST);
+    for (const item of batch) if (item.kind === 'end') item.resolve();
+    if (this.queue.items.length < MAX_BATCH) await this.flushDelay.wait(() => this.pending());
   }
 
   /** The end of a run is urgent: its lane waits for it. */
   private pending(): Pending {
-    if (this.items.length === 0) return 'nothing';
-    return this.items.some(({ kind }) => kind === 'end') ? 'urgent' : 'results';
+    const { items } = this.queue;
+    if (items.length === 0) return 'nothing';
+    return items.some(({ kind }) => kind === 'end') ? 'urgent' : 'results';
+  }
+}
+
+/**
+ * Under load, the results of up to MAX_MS are written together, or of MIN_MS if a lane waits for them. Measured with a
+ * receiver that takes 1 ms, PostgreSQL's time per delivery: 62 µs when results of 4 ms are written together, 42 with those
+ * of 20.
+ */
+export const MIN_MS = 4;
+export const MAX_MS = 20;
+
+/** What was added meanwhile: nothing, results that can wait, or something that a lane waits for. */
+export type Pending = 'nothing' | 'results' | 'urgent';
+
+/** The delay between two batches, in which results gather. */
+export class FlushDelay {
+  private endDelay: () => void = () => undefined;
+
+  /** Resolves after MIN_MS; if only results are pending by then, with the next `flushNow`, at the latest after MAX_MS. */
+  async wait(pending: () => Pending): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, MIN_MS));
+    if (pending() !== 'results') return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, MAX_MS - MIN_MS);
+      this.endDelay = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  flushNow(): void {
+    this.endDelay();
   }
 }

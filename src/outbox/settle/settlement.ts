@@ -1,8 +1,8 @@
-import type { HoldRequest } from '../../lanes/hold-request.ts';
+import type { HoldRequest } from '../../lanes/lane-queue-types.ts';
 import type { Listener } from '../../listeners/listener.ts';
-import type { ClaimedDelivery } from '../claim/claimed-delivery.ts';
+import type { ClaimedDelivery } from '../claim/outbox-queue.ts';
 import type { FailedAttempt } from '../outbox-store.ts';
-import type { Result, Tried } from './delivery-result.ts';
+import type { Result, SentDelivery } from './delivery-result.ts';
 
 /**
  * When a listener asked for a pause, its gate makes it wait: the gate is removed by a new URL or a resume, a hold would stay.
@@ -12,12 +12,12 @@ const MAX_PAUSE_HOLD_MS = 2_000;
 /** Share of the age: a key that is asked to wait again and again, while others are not, is tried a few thousand times in 75 hours. */
 const PAUSE_SHARE = 1 / 900;
 
-/** The changes that a group of results makes. */
+/** The changes that a batch of results makes. */
 export interface Settlement {
   readonly record: FailedAttempt[];
   readonly delivered: { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[];
   readonly bury: { delivery: ClaimedDelivery; error: string }[];
-  readonly putBack: { delivery: ClaimedDelivery; error?: string; charged: boolean }[];
+  readonly putBack: { delivery: ClaimedDelivery; error?: string; counted: boolean }[];
   readonly untouched: { delivery: ClaimedDelivery }[];
   readonly holds: HoldRequest[];
 }
@@ -28,13 +28,13 @@ export function settlementOf(results: readonly Result[], nowMs: number = perform
   const holds = new Map<string, HoldRequest>();
   for (const result of results) {
     const { delivery } = result;
-    if (result.kind === 'behind') written.putBack.push({ delivery, charged: false });
+    if (result.kind === 'behind') written.putBack.push({ delivery, counted: false });
     else if (result.kind === 'untouched') written.untouched.push({ delivery });
     else {
-      if (result.kind === 'tried') addTried(result, written);
+      if (result.kind === 'sent') addSent(result, written);
       else addUnsendable(delivery, result.reason, written);
       const hold = holdAfter(result, nowMs);
-      // Of two results of one key in a group, the later one counts.
+      // Of two results of one key in a batch, the later one counts.
       if (hold)
         holds.set(`${delivery.lane}/${delivery.key}`, { key: delivery.key, lane: delivery.lane, ...hold });
     }
@@ -43,18 +43,23 @@ export function settlementOf(results: readonly Result[], nowMs: number = perform
   return written;
 }
 
-const NOT_ANSWERED = { status: undefined, excerpt: undefined };
+const NO_RESPONSE = { status: undefined, excerpt: undefined };
 
-function addTried({ delivery, answer, outcome }: Tried, written: Settlement): void {
-  const { status, excerpt } = answer.kind === 'answered' ? answer : NOT_ANSWERED;
+function addSent({ delivery, callResult, outcome }: SentDelivery, written: Settlement): void {
+  const { status, excerpt } = callResult.kind === 'responded' ? callResult : NO_RESPONSE;
   if (outcome.kind === 'delivered') {
-    written.delivered.push({ delivery, status: status!, excerpt: excerpt!, durationMs: answer.durationMs });
+    written.delivered.push({
+      delivery,
+      status: status!,
+      excerpt: excerpt!,
+      durationMs: callResult.durationMs,
+    });
     return;
   }
   const { reason: error } = outcome;
-  written.record.push({ delivery, status, error, excerpt, durationMs: answer.durationMs });
+  written.record.push({ delivery, status, error, excerpt, durationMs: callResult.durationMs });
   if (outcome.kind === 'dead') written.bury.push({ delivery, error });
-  else written.putBack.push({ delivery, error, charged: outcome.kind === 'retry' ? outcome.charged : false });
+  else written.putBack.push({ delivery, error, counted: outcome.kind === 'retry' ? outcome.counted : false });
 }
 
 function addUnsendable(delivery: ClaimedDelivery, error: string, written: Settlement): void {
@@ -87,7 +92,7 @@ function deadLetterHold({ onDead }: Listener): Pick<HoldRequest, 'forMs' | 'reas
   return onDead === 'hold' ? { forMs: undefined, reason: 'dead-letter' } : undefined;
 }
 
-/** Counted from the answer, not from when it is written: the request had arrived by then, however long it took. */
+/** Counted from the response, not from when it is written: the request had arrived by then, however long it took. */
 function rateLeftMs({ rateLimit }: Listener, atMs: number, nowMs: number): number | undefined {
   if (!rateLimit?.perKey) return undefined;
   const everyMs = 1000 / rateLimit.perKey.perSecond;

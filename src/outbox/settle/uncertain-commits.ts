@@ -1,4 +1,4 @@
-import { isDatabaseAway } from '../../database/faults.ts';
+import { isDatabaseAway } from '../../database/errors.ts';
 import type { Log } from '../../telemetry/logger.ts';
 import type { OutboxStore } from '../outbox-store.ts';
 import { type Item, type Result, resultsOf } from './delivery-result.ts';
@@ -13,7 +13,7 @@ export interface SentCommit {
 }
 
 /**
- * The transactions of one group whose COMMIT was sent and whose reply was lost. Whether one took effect is known from
+ * The transactions of one batch whose COMMIT was sent and whose reply was lost. Whether one took effect is known from
  * its stamp: if any row carries it, all of the transaction was committed.
  */
 export class UncertainCommits {

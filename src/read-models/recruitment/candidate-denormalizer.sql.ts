@@ -4,7 +4,7 @@
  * Whoever comes second waits for the row and decides on what the first one left. (Two batches full of such messages may
  * lock the same candidates in opposite order; that is rare, and the engine tries the loser again.)
  *
- * What changes nothing (upstream told it twice) is no step of the history.
+ * A message that changes nothing (upstream sent it twice) adds no step to the history.
  */
 
 /**

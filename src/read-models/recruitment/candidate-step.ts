@@ -9,7 +9,7 @@ export class CandidateStep {
   @PrimaryColumn('text', { name: 'candidate_id' })
   candidateId: string;
 
-  @ApiProperty({ description: 'The version of the candidate that it led to.' })
+  @ApiProperty({ type: 'integer', description: 'The version of the candidate that it led to.' })
   @PrimaryColumn('integer')
   step: number;
 
@@ -17,7 +17,7 @@ export class CandidateStep {
   @Column('text')
   status: CandidateStatus;
 
-  @ApiProperty({ description: 'Who did it, or else who told us.' })
+  @ApiProperty({ description: 'Who did it, or else the source of the message.' })
   @Column('text')
   by: string;
 
@@ -29,7 +29,7 @@ export class CandidateStep {
   @Column('text', { nullable: true })
   note: string | null;
 
-  @ApiProperty({ description: 'The message that said so: `GET /v1/messages/{id}`.' })
+  @ApiProperty({ description: 'The message it came from: `GET /v1/messages/{id}`.' })
   @Column('text', { name: 'message_id' })
   messageId: string;
 }

@@ -4,14 +4,14 @@ import { Column, Entity, PrimaryColumn } from 'typeorm';
 export const CANDIDATE_STATUSES = ['applied', 'invited', 'accepted', 'rejected', 'withdrawn'] as const;
 export type CandidateStatus = (typeof CANDIDATE_STATUSES)[number];
 
-/** A row is made to be read: the API answers with it as it is. */
+/** A row is made to be read: the API returns it as it is. */
 @Entity('candidate')
 export class Candidate {
   @ApiProperty({ example: 'c-1' })
   @PrimaryColumn('text')
   id: string;
 
-  @ApiProperty({ example: 'Ada', description: 'Empty until upstream has told it.' })
+  @ApiProperty({ example: 'Ada', description: 'Empty until upstream has sent it.' })
   @Column('text')
   name: string;
 
@@ -35,7 +35,7 @@ export class Candidate {
   @Column('timestamptz', { name: 'changed_at' })
   changedAt: Date;
 
-  @ApiProperty({ description: 'Counts the changes, from 1; each is a step of the history.' })
+  @ApiProperty({ type: 'integer', description: 'Counts the changes, from 1; each is a step of the history.' })
   @Column('integer')
   version: number;
 }

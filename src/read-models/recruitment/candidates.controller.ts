@@ -1,5 +1,5 @@
 import { Controller, Get, Param, Query } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiQuery, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiOperation, ApiParam, ApiQuery, ApiTags } from '@nestjs/swagger';
 import { DataSource } from 'typeorm';
 import { Etag } from '../../contract/etag.ts';
 import { Fresh } from '../../contract/fresh.ts';
@@ -13,6 +13,8 @@ import { queryOf } from '../../http/query.ts';
 import { CANDIDATE_STATUSES, Candidate } from './candidate.ts';
 import { CandidateStep } from './candidate-step.ts';
 import { CANDIDATE_SORTING, Candidates, CandidateWithHistory } from './candidates.ts';
+
+const ApiId = ApiParam({ name: 'id', description: 'The id of the candidate.', example: 'c-1' });
 
 @ApiTags('recruitment')
 @Controller('v1/candidates')
@@ -31,8 +33,13 @@ export class CandidatesController {
   @Fresh()
   @Etag()
   @ApiOperation({ summary: 'Candidates.' })
-  @ApiQuery({ name: 'status', required: false, enum: CANDIDATE_STATUSES })
-  @ApiQuery({ name: 'vacancyId', required: false })
+  @ApiQuery({
+    name: 'status',
+    required: false,
+    enum: CANDIDATE_STATUSES,
+    description: 'Only in this status.',
+  })
+  @ApiQuery({ name: 'vacancyId', required: false, description: 'Only of this vacancy.' })
   @ApiQuery({ name: 'name', required: false, description: 'How the name begins, in capitals or not.' })
   @ApiSortedPage(Candidate, CANDIDATE_SORTING)
   list(@Query() given: unknown) {
@@ -47,8 +54,9 @@ export class CandidatesController {
   @Fresh()
   @Etag()
   @ApiOperation({ summary: 'A candidate with the history.' })
+  @ApiId
   @ApiPending()
-  @ApiOkResponse({ type: CandidateWithHistory })
+  @ApiOkResponse({ description: 'The candidate.', type: CandidateWithHistory })
   async one(@Param('id') id: string, @Query() given: unknown) {
     const pending = flagOf('pending', queryOf(given, ['pending']).pending);
     const candidate = pending
@@ -62,6 +70,7 @@ export class CandidatesController {
   @Fresh()
   @Etag()
   @ApiOperation({ summary: 'What happened to a candidate, newest first.' })
+  @ApiId
   @ApiPage(CandidateStep)
   async history(@Param('id') id: string, @Query() given: unknown) {
     const { limit, after } = pageRequest(queryOf(given, ['limit', 'cursor']), isStep);

@@ -26,7 +26,7 @@ type CandidateSort = 'appliedAt' | 'name';
 
 const SHOWN_STEPS = 100;
 
-/** Reads candidates through whatever manager it is given: the pool's, or one that shows what is pending. */
+/** Reads candidates through the manager it is given: the pool's, or one that shows what is pending. */
 export class Candidates {
   constructor(private readonly manager: EntityManager) {}
 

@@ -1,7 +1,7 @@
 import { Type } from 'class-transformer';
 import { IsDate, IsOptional, IsString, Length, MaxDate, MinDate } from 'class-validator';
 
-/** What upstream tells about candidates and vacancies. The key of a message is the id of what it is about. */
+/** What upstream sends about candidates and vacancies. The key of a message is the id of what it is about. */
 export const CANDIDATE_APPLIED = 'urn:ekp:events/candidate-applied';
 export const CANDIDATE_INVITED = 'urn:ekp:events/candidate-invited';
 export const CANDIDATE_ACCEPTED = 'urn:ekp:events/candidate-accepted';
@@ -11,7 +11,7 @@ export const VACANCY_OPENED = 'urn:ekp:events/vacancy-opened';
 export const VACANCY_CLOSED = 'urn:ekp:events/vacancy-closed';
 
 /*
- * Tolerant readers: only the id is indispensable, and members that nobody here needs are let through; but what is
+ * Tolerant readers: only the id is required, and unknown members are ignored; but what is
  * there must be what it claims to be, so that no statement of ours can fail on it.
  */
 

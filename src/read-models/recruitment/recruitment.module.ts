@@ -15,7 +15,7 @@ import { VacancyDenormalizer } from './vacancy-denormalizer.ts';
 })
 export class RecruitmentModule {}
 
-/** D8: who applied for what, and what became of it. The example to copy; delete it when you have your own. */
+/** Who applied for what, and what became of it. The example to copy; delete it when you have your own. */
 export const recruitment: ReadModel = {
   module: RecruitmentModule,
   entities: [Candidate, CandidateStep, Vacancy],

@@ -30,7 +30,7 @@ const vacancyOpened = messageOf(VACANCY_OPENED, { vacancyId: 'v-1', title: 'Engi
 const vacancyClosed = messageOf(VACANCY_CLOSED, { vacancyId: 'v-1' }, 'vacancyId');
 
 describe('CandidateDenormalizer', () => {
-  it('shows where a candidate stands, however often upstream says so', async () => {
+  it('shows the status of a candidate, however often upstream sends it', async () => {
     await given(CandidateDenormalizer, [candidateApplied()])
       .when(candidateAccepted(), { times: 2 })
       .then(Candidate, [{ id: 'c-1', name: 'Ada', vacancyId: 'v-1', status: 'accepted', version: 2 }]);
@@ -51,13 +51,13 @@ describe('CandidateDenormalizer', () => {
       ]);
   });
 
-  it('takes a second invitation for another time as a step of its own', async () => {
+  it('records a second invitation for another time as a separate step', async () => {
     await given(CandidateDenormalizer, [candidateInvited({ interviewAt: '2026-02-10T09:00:00Z' })])
       .when(candidateInvited({ interviewAt: '2026-02-11T09:00:00Z' }), { times: 2 })
       .then(Candidate, [{ status: 'invited', interviewAt: new Date('2026-02-11T09:00:00Z'), version: 2 }]);
   });
 
-  it('adds a candidate of whom it hears the end first, and fills in the rest without going back', async () => {
+  it('adds a candidate whose last message arrives first, and completes it without going back', async () => {
     await given(CandidateDenormalizer, [])
       .when(candidateAccepted())
       .then(Candidate, [{ id: 'c-1', status: 'accepted', name: '', vacancyId: null }]);
@@ -72,7 +72,7 @@ describe('CandidateDenormalizer', () => {
       .then(Candidate, [{ status: 'applied', vacancyId: 'v-2', version: 3 }]);
   });
 
-  it('refuses a payload that is not what it claims to be, and names every fault', async () => {
+  it('refuses an invalid payload, with every error', async () => {
     await given(CandidateDenormalizer, [])
       .when(candidateApplied({ candidateId: 7, name: '' }, { key: 'c-1' }))
       .thenRefused(/CandidateApplied: .*\/name must be longer.*\/candidateId must be a string/)
@@ -95,7 +95,7 @@ describe('VacancyDenormalizer', () => {
       .then(Vacancy, [{ title: 'Engineer II', status: 'open', closedAt: null }]);
   });
 
-  it('knows a vacancy from the first application on, whoever applies', async () => {
+  it('knows a vacancy from the first application on', async () => {
     await given(VacancyDenormalizer, [candidateApplied(), candidateApplied({ candidateId: 'c-2' })])
       .when([candidateApplied({ candidateId: 'c-3', vacancyId: 'v-2' }), vacancyOpened()])
       .then(Vacancy, [
@@ -104,7 +104,7 @@ describe('VacancyDenormalizer', () => {
       ]);
   });
 
-  it('has nothing to say of an application for no vacancy in particular', async () => {
+  it('ignores an application without a vacancy', async () => {
     await given([CandidateDenormalizer, VacancyDenormalizer], [])
       .when(candidateApplied({ vacancyId: undefined }))
       .then(Vacancy, [])

@@ -1,5 +1,5 @@
 import { Controller, Get, Param, Query } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiQuery, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiOperation, ApiParam, ApiQuery, ApiTags } from '@nestjs/swagger';
 import { DataSource } from 'typeorm';
 import { Etag } from '../../contract/etag.ts';
 import { Fresh } from '../../contract/fresh.ts';
@@ -28,8 +28,8 @@ export class VacanciesController {
   @Allow('read')
   @Fresh()
   @Etag()
-  @ApiOperation({ summary: 'Vacancies, with how many candidates stand where.' })
-  @ApiQuery({ name: 'status', required: false, enum: VACANCY_STATUSES })
+  @ApiOperation({ summary: 'Vacancies, with the number of candidates in each status.' })
+  @ApiQuery({ name: 'status', required: false, enum: VACANCY_STATUSES, description: 'Only in this status.' })
   @ApiSortedPage(VacancyWithCounts, VACANCY_SORTING)
   list(@Query() given: unknown) {
     const query = queryOf(given, ['status', 'sort', 'limit', 'cursor']);
@@ -41,9 +41,10 @@ export class VacanciesController {
   @Allow('read')
   @Fresh()
   @Etag()
-  @ApiOperation({ summary: 'A vacancy, with how many candidates stand where.' })
+  @ApiOperation({ summary: 'A vacancy, with the number of candidates in each status.' })
+  @ApiParam({ name: 'id', description: 'The id of the vacancy.', example: 'v-1' })
   @ApiPending()
-  @ApiOkResponse({ type: VacancyWithCounts })
+  @ApiOkResponse({ description: 'The vacancy.', type: VacancyWithCounts })
   async one(@Param('id') id: string, @Query() given: unknown) {
     const pending = flagOf('pending', queryOf(given, ['pending']).pending);
     const vacancy = pending

@@ -10,8 +10,9 @@ type Counts = Record<CandidateStatus, number>;
 export class VacancyWithCounts extends Vacancy {
   @ApiProperty({
     type: 'object',
+    required: [...CANDIDATE_STATUSES],
     properties: Object.fromEntries(CANDIDATE_STATUSES.map((status) => [status, { type: 'integer' }])),
-    description: 'How many candidates stand where.',
+    description: 'The number of candidates in each status.',
   })
   candidates: Counts;
 }

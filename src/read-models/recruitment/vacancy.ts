@@ -10,7 +10,7 @@ export class Vacancy {
   @PrimaryColumn('text')
   id: string;
 
-  @ApiProperty({ example: 'Engineer', description: 'Empty until upstream has told it.' })
+  @ApiProperty({ example: 'Engineer', description: 'Empty until upstream has sent it.' })
   @Column('text')
   title: string;
 

@@ -7,13 +7,20 @@ export const TRY_ALARM_LOCK = `SELECT pg_try_advisory_xact_lock(hashtext('sluice
  */
 export const COUNT_QUEUES = `
   WITH counted AS (
-    SELECT 'inbox' AS queue, NULL::text AS listener, count(*)::int AS count
+    SELECT 'inbox' AS queue, NULL::text AS listener, NULL::text AS "group", count(*)::int AS count
     FROM (SELECT FROM inbox WHERE fingerprint IS NOT NULL LIMIT $1) AS dead
     UNION ALL
-    SELECT 'outbox/' || listener.name, listener.name, dead.count
+    SELECT 'outbox/' || listener.name, listener.name, NULL, dead.count
     FROM listener CROSS JOIN LATERAL (
       SELECT count(*)::int AS count FROM (
         SELECT FROM outbox WHERE outbox.listener = listener.number AND outbox.fingerprint IS NOT NULL LIMIT $1) AS some_dead
+    ) AS dead
+    UNION ALL
+    SELECT 'group/' || consumer_group.name, NULL, consumer_group.name, dead.count
+    FROM consumer_group CROSS JOIN LATERAL (
+      SELECT count(*)::int AS count FROM (
+        SELECT FROM rejection
+        WHERE rejection.group_number = consumer_group.number AND rejection.fingerprint IS NOT NULL LIMIT $1) AS some_dead
     ) AS dead
   )
   SELECT counted.*, COALESCE(alarm.threshold, 0) AS reported

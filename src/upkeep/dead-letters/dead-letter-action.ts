@@ -1,4 +1,5 @@
-import type { Stage } from './dead-letter-filter.ts';
+import type { DeadLetterFilter } from './dead-letter-filter.ts';
+import type { ActionView } from './dead-letters.openapi.ts';
 
 /**
  * What an operator does with dead letters. Revive: they run again. Discard: they end for good, and the messages behind them
@@ -15,7 +16,7 @@ export interface ActionRequest {
 export interface ActionProgress {
   readonly id: number;
   readonly kind: ActionKind;
-  readonly filter: unknown;
+  readonly filter: DeadLetterFilter;
   readonly reason: string | null;
   readonly matched: number;
   readonly done: number;
@@ -28,24 +29,23 @@ export interface ActionProgress {
   readonly created_at: Date;
   readonly created_by: string;
   readonly done_at: Date | null;
+  readonly cancelled_at: Date | null;
+  readonly cancelled_by: string | null;
 }
 
-/** The result of a step: it changed rows of a lane, has to wait because the maximum is in flight, or found nothing left. */
-export type Step =
-  | {
-      readonly kind: 'applied';
-      readonly action: ActionKind;
-      readonly stage: Stage;
-      readonly lane: number;
-      readonly changed: number;
-    }
-  | { readonly kind: 'full' | 'done' };
-
-export function actionView({ id, matched, done, skipped, waiting, dead, ...row }: ActionProgress) {
+export function actionView({
+  id,
+  matched,
+  done,
+  skipped,
+  waiting,
+  dead,
+  ...row
+}: ActionProgress): ActionView {
   return {
     id: String(id),
     kind: row.kind,
-    status: row.done_at && waiting === 0 ? 'finished' : 'running',
+    status: statusOf(row.done_at !== null && waiting === 0, row.cancelled_at !== null),
     matched,
     done,
     skipped,
@@ -55,5 +55,12 @@ export function actionView({ id, matched, done, skipped, waiting, dead, ...row }
     reason: row.reason,
     createdAt: row.created_at,
     createdBy: row.created_by,
+    ...(row.cancelled_at ? { cancelledAt: row.cancelled_at, cancelledBy: row.cancelled_by } : {}),
   };
+}
+
+/** One that was cancelled still completes the keys that it had begun. */
+function statusOf(isDone: boolean, isCancelled: boolean): 'running' | 'finished' | 'cancelled' {
+  if (!isDone) return 'running';
+  return isCancelled ? 'cancelled' : 'finished';
 }

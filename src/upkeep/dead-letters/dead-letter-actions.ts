@@ -1,14 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Backoffs } from '../../clock/backoffs.ts';
-import type { Loop, Next } from '../../clock/loop.ts';
+import type { Loop } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
+import { PacedJobs } from '../../lanes/paced-jobs.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
-import type { ActionKind, ActionRequest, Step } from './dead-letter-action.ts';
-import { DeadLetterActionStore } from './dead-letter-action-store.ts';
-import { type DeadLetterFilter, STAGES, type Stage } from './dead-letter-filter.ts';
+import type { ActionKind, ActionRequest } from './dead-letter-action.ts';
+import { type ActionStep, DeadLetterActionStore, wokenBy } from './dead-letter-action-store.ts';
+import type { DeadLetterFilter, Stage } from './dead-letter-filter.ts';
 import type { DeadLetterRow } from './dead-letters-store.ts';
+import { GroupActions } from './group-actions.ts';
 
 /** Limits how long a step locks its lane. */
 const ITEMS_PER_STEP = 500;
@@ -21,37 +22,43 @@ const POLL_MS = 500;
 export class DeadLetterActions {
   private readonly loop: Loop;
   private readonly counts;
-  private readonly backoffs = new Backoffs();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
     private readonly store: DeadLetterActionStore,
+    private readonly groups: GroupActions,
     private readonly wakeups: Wakeups,
     loops: Loops,
     metrics: Metrics,
   ) {
-    this.loop = loops.run('upkeep', 'dead-letter-actions', POLL_MS, () => this.pass());
+    const jobs = new PacedJobs<ActionStep>({
+      wakeups,
+      unfinished: () => store.unfinished(),
+      step: (action) => groups.withTopics(() => store.step(action, ITEMS_PER_STEP, MAX_IN_FLIGHT)),
+      onChanged: ({ action, stage, rows }) => this.count(action, stage, rows),
+      onFailed: (action, error, retryInMs) =>
+        log.error(
+          { event: 'dead-letters.action-failed', action, retryInMs, error },
+          'a step of a revive or discard failed and will be retried',
+        ),
+    });
+    this.loop = loops.run('upkeep', 'dead-letter-actions', POLL_MS, () => jobs.pass());
     this.counts = {
-      revive: metrics.counter({
-        name: 'dead_letters_revived_total',
-        help: 'Dead letters revived by operators.',
-        labelNames: ['stage'],
-      }),
-      discard: metrics.counter({
-        name: 'dead_letters_discarded_total',
-        help: 'Dead letters discarded by operators.',
-        labelNames: ['stage'],
-      }),
+      revive: metrics.counter('dead_letters_revived_total', 'Dead letters revived by operators.', ['stage']),
+      discard: metrics.counter('dead_letters_discarded_total', 'Dead letters discarded by operators.', [
+        'stage',
+      ]),
     };
   }
 
   /** Throws NotDead if it is no longer a dead letter. */
   async applyToOne(row: DeadLetterRow, request: ActionRequest): Promise<void> {
-    await this.store.applyToOne(row, request);
-    const { stage, lane, id } = row;
+    await this.groups.withTopics(() => this.store.applyToOne(row, request));
+    const { stage, id } = row;
     this.report(request, { stage, id, matched: 1 });
     this.count(request.kind, stage, 1);
-    this.wakeups.announce(stage, new Set([lane]));
+    const { queue, lane } = wokenBy(row);
+    this.wakeups.announce(queue, new Set([lane]));
   }
 
   async applyToMany(
@@ -64,34 +71,9 @@ export class DeadLetterActions {
     return created;
   }
 
-  /** One step of each action. An action whose listener is down reaches its limit in flight and does not block the others. */
-  private async pass(): Promise<Next> {
-    const written: Record<Stage, Set<number>> = { inbox: new Set(), outbox: new Set() };
-    const steps: (Step | undefined)[] = [];
-    for (const action of await this.store.unfinished()) {
-      if (this.backoffs.isBackingOff(action)) continue;
-      const step = await this.step(action);
-      steps.push(step);
-      if (step?.kind !== 'applied') continue;
-      this.count(step.action, step.stage, step.changed);
-      written[step.stage].add(step.lane);
-    }
-    for (const stage of STAGES) if (written[stage].size) this.wakeups.announce(stage, written[stage]);
-    if (steps.some((step) => step?.kind === 'applied')) return 'again';
-    return steps.some((step) => step?.kind === 'full') ? 'soon' : 'idle';
-  }
-
-  /** A failed step is retried with backoff and does not block other actions. */
-  private step(action: number): Promise<Step | undefined> {
-    return this.backoffs.attempt(
-      action,
-      () => this.store.step(action, ITEMS_PER_STEP, MAX_IN_FLIGHT),
-      (error, retryInMs) =>
-        this.log.error(
-          { event: 'dead-letters.action-failed', action, retryInMs, error },
-          'a step of a revive or discard failed and will be retried',
-        ),
-    );
+  /** After an action was cancelled: it may be done. */
+  wake(): void {
+    this.loop.wake();
   }
 
   private count(kind: ActionKind, stage: Stage, changed: number): void {

@@ -1,11 +1,13 @@
+import type { DeadLetterDetails, DeadLetterView } from './dead-letters.openapi.ts';
 import type { DeadLetterRow, FoundRow } from './dead-letters-store.ts';
 
 /** A dead letter as the API shows it. */
-export function deadLetterView(row: DeadLetterRow) {
+export function deadLetterView(row: DeadLetterRow): DeadLetterView {
   return {
     id: row.id,
     stage: row.stage,
     ...(row.listener === null ? {} : { listener: row.listener }),
+    ...(row.group === null ? {} : { group: row.group, origin: row.origin }),
     message: row.message,
     source: row.source,
     type: row.type,
@@ -16,7 +18,6 @@ export function deadLetterView(row: DeadLetterRow) {
     occurredAt: row.occurred_at,
     receivedAt: row.received_at,
     diedAt: row.lapsed_at,
-    /** Counted up to 100. */
     waiting: row.waiting,
   };
 }
@@ -24,6 +25,7 @@ export function deadLetterView(row: DeadLetterRow) {
 /** The payload goes out as the text it came in as. */
 export function deadLetterJson(row: FoundRow): string {
   const { headers, attempts, attempts_total: attemptsTotal } = row;
-  const rest = JSON.stringify({ ...deadLetterView(row), headers: headers ?? {}, attempts, attemptsTotal });
+  const details: DeadLetterDetails = { headers: headers ?? {}, attempts, attemptsTotal };
+  const rest = JSON.stringify({ ...deadLetterView(row), ...details });
   return `${rest.slice(0, -1)},"payload":${row.payload}}`;
 }

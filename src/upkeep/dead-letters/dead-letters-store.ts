@@ -1,21 +1,23 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
+import type { AttemptView } from '../../outbox/fan-out/deliveries.openapi.ts';
 import { deadLettersOf, stagesOf } from './dead-letter-conditions.ts';
 import type { DeadLetterFilter, Stage } from './dead-letter-filter.ts';
-import {
-  countDeadLetters,
-  FIND,
-  groupDeadLetters,
-  LISTENER_EXISTS,
-  listDeadLetters,
-} from './dead-letters.sql.ts';
+import { countDeadLetters, EXISTS, FIND, groupDeadLetters, listDeadLetters } from './dead-letters.sql.ts';
 
 export interface DeadLetterRow {
   readonly stage: Stage;
-  /** Of the message, or of the delivery. */
+  /** Of the message, of the delivery, or of the rejection. */
   readonly id: string;
   readonly listener: string | null;
+  readonly group: string | null;
+  /** Where a group read it. */
+  readonly origin: {
+    readonly topic: string | null;
+    readonly partition: number;
+    readonly offset: number;
+  } | null;
   readonly position: number;
   readonly lane: number;
   /** What keeps order: the message's key, or the delivery's own id. */
@@ -32,7 +34,6 @@ export interface DeadLetterRow {
   readonly key: string;
   readonly occurred_at: Date | null;
   readonly received_at: Date;
-  readonly created_at: Date;
   readonly waiting: number;
 }
 
@@ -40,13 +41,14 @@ export interface FoundRow extends DeadLetterRow {
   /** JSON text. */
   readonly payload: string;
   readonly headers: Readonly<Record<string, string>> | null;
-  readonly attempts: readonly unknown[];
+  readonly attempts: readonly AttemptView[];
   readonly attempts_total: number;
 }
 
 export interface GroupRow {
   readonly stage: Stage;
   readonly listener: string | null;
+  readonly group: string | null;
   readonly fingerprint: string;
   readonly count: number;
   readonly first: Date;
@@ -55,7 +57,7 @@ export interface GroupRow {
     readonly id: string;
     readonly type: string;
     readonly key: string;
-    readonly error: string;
+    readonly error: string | null;
   };
 }
 
@@ -97,9 +99,8 @@ export class DeadLettersStore {
     return this.query(FIND, [id, uuid, stage ?? null, source ?? null]);
   }
 
-  /** A deleted one may have dead letters, too. */
-  async listenerExists(name: string): Promise<boolean> {
-    return (await this.query(LISTENER_EXISTS, [name])).length > 0;
+  async exists(what: 'listener' | 'group', name: string): Promise<boolean> {
+    return (await this.query(EXISTS[what], [name])).length > 0;
   }
 
   private query<Row>(sql: string, values: readonly unknown[]): Promise<Row[]> {

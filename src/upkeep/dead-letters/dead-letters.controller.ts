@@ -1,19 +1,8 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Post, Req, Res } from '@nestjs/common';
-import {
-  ApiBody,
-  ApiOperation,
-  ApiProperty,
-  ApiPropertyOptional,
-  ApiQuery,
-  ApiResponse,
-  ApiTags,
-} from '@nestjs/swagger';
-import { Type } from 'class-transformer';
-import { IsBoolean, IsDefined, IsObject, IsString, Length, ValidateNested } from 'class-validator';
+import { ApiBody, ApiOperation, ApiParam, ApiQuery, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
-import { Nullable, Optional } from '../../http/optional.ts';
-import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
+import { ApiPage, LIMIT, pageOf, pageRequest } from '../../http/pages.ts';
 import { invalidFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
@@ -22,32 +11,20 @@ import { type ActionKind, actionView } from './dead-letter-action.ts';
 import { DeadLetterActionStore, NotDead } from './dead-letter-action-store.ts';
 import { DeadLetterActions } from './dead-letter-actions.ts';
 import { checkedFilter, DeadLetterFilter, FILTER_NAMES, STAGES, type Stage } from './dead-letter-filter.ts';
+import { ActOnMany, ApiFilter, ApiStarted, ApiWhich, MAX_REASON, Reason } from './dead-letter-requests.ts';
 import { deadLetterJson, deadLetterView } from './dead-letter-view.ts';
+import {
+  ACTION,
+  type ActionView,
+  DEAD_LETTER,
+  DEAD_LETTER_DETAILS,
+  DEAD_LETTER_GROUPS,
+  type DeadLetterGroups,
+  REVIVED,
+  type RevivedDeadLetter,
+  type StartedOrCounted,
+} from './dead-letters.openapi.ts';
 import { type DeadLetterCursor, DeadLettersStore, type FoundRow } from './dead-letters-store.ts';
-
-const MAX_REASON = 500;
-
-export class Reason {
-  @ApiPropertyOptional({ example: 'the vacancy was closed by hand' })
-  @Nullable()
-  @IsString()
-  @Length(1, MAX_REASON)
-  reason?: string;
-}
-
-export class ActOnMany extends Reason {
-  @ApiProperty({ type: () => DeadLetterFilter, description: 'Selects the dead letters; `{}` means all.' })
-  @IsDefined()
-  @IsObject()
-  @ValidateNested()
-  @Type(() => DeadLetterFilter)
-  filter: DeadLetterFilter;
-
-  @ApiPropertyOptional({ description: 'Only count the matching dead letters.', example: true })
-  @Optional()
-  @IsBoolean()
-  dryRun?: boolean;
-}
 
 @ApiTags('dead letters')
 @Controller('v1/dead-letters')
@@ -60,14 +37,9 @@ export class DeadLettersController {
 
   @Get()
   @Allow('read')
-  @ApiOperation({ summary: 'List dead letters of both stages, newest first.' })
-  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
-  @ApiQuery({ name: 'listener', required: false })
-  @ApiQuery({ name: 'type', required: false, description: 'A type, or a pattern with `*`.' })
-  @ApiQuery({ name: 'key', required: false })
-  @ApiQuery({ name: 'error', required: false, description: 'A part of the error text, or a fingerprint.' })
-  @ApiQuery({ name: 'since', required: false, description: 'Dead since this time or later (RFC 3339).' })
-  @ApiPage()
+  @ApiOperation({ summary: 'List dead letters of all stages, newest first.' })
+  @ApiFilter()
+  @ApiPage(DEAD_LETTER)
   async list(@Req() request: FastifyRequest) {
     const query = queryOf(request.query, [...FILTER_NAMES, 'limit', 'cursor']);
     const page = pageRequest(query, isCursor);
@@ -83,22 +55,20 @@ export class DeadLettersController {
   @Get('groups')
   @Allow('read')
   @ApiOperation({
-    summary: 'Group dead letters by similar errors, per stage and listener. The largest group is first.',
+    summary:
+      'Group dead letters by similar errors, per stage and listener or consumer group. The most frequent one is first.',
   })
-  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
-  @ApiQuery({ name: 'listener', required: false })
-  @ApiQuery({ name: 'type', required: false })
-  @ApiQuery({ name: 'key', required: false })
-  @ApiQuery({ name: 'error', required: false })
-  @ApiQuery({ name: 'since', required: false })
-  @ApiQuery({ name: 'limit', required: false })
-  async groups(@Req() request: FastifyRequest) {
+  @ApiFilter()
+  @ApiQuery(LIMIT)
+  @ApiResponse({ status: 200, description: 'The groups.', schema: DEAD_LETTER_GROUPS })
+  async groups(@Req() request: FastifyRequest): Promise<DeadLetterGroups> {
     const query = queryOf(request.query, [...FILTER_NAMES, 'limit']);
     const { limit } = pageRequest({ limit: query.limit }, (_): _ is never => false);
     const rows = await this.deadLetters.groups(await this.filterOf(query), limit);
-    const items = rows.map(({ listener, ...group }) => ({
-      ...group,
+    const items = rows.map(({ listener, group, ...errors }) => ({
+      ...errors,
       ...(listener === null ? {} : { listener }),
+      ...(group === null ? {} : { group }),
     }));
     return { items, next: null };
   }
@@ -106,9 +76,11 @@ export class DeadLettersController {
   @Post('revive')
   @HttpCode(202)
   @Allow('admin')
-  @ApiOperation({ summary: 'Revive all dead letters that match a filter: they run again, in order per key.' })
-  @ApiResponse({ status: 202, description: 'The number of matches; GET `location` for the progress.' })
-  @ApiResponse({ status: 200, description: 'With `dryRun`: the number of matches.' })
+  @ApiOperation({
+    summary:
+      'Revive all dead letters that match a filter: they run again, in order per key. Those of a group are handed out to that group again.',
+  })
+  @ApiStarted()
   reviveMany(
     @Body(validBody(ActOnMany)) body: ActOnMany,
     @Req() request: FastifyRequest,
@@ -123,8 +95,7 @@ export class DeadLettersController {
   @ApiOperation({
     summary: 'Discard all dead letters that match a filter, with a reason. Messages behind them continue.',
   })
-  @ApiResponse({ status: 202, description: 'The number of matches; GET `location` for the progress.' })
-  @ApiResponse({ status: 200, description: 'With `dryRun`: the number of matches.' })
+  @ApiStarted()
   discardMany(
     @Body(validBody(ActOnMany)) body: ActOnMany,
     @Req() request: FastifyRequest,
@@ -140,7 +111,10 @@ export class DeadLettersController {
   @Get('rulings/:id')
   @Allow('read')
   @ApiOperation({ summary: 'The progress of a revive or discard by filter.' })
-  async progress(@Param('id') id: string) {
+  @ApiParam({ name: 'id', description: 'The `id` of the revive or discard.' })
+  @ApiResponse({ status: 200, description: 'The progress.', schema: ACTION })
+  @ApiResponse({ status: 404, description: 'No revive or discard has this id.' })
+  async progress(@Param('id') id: string): Promise<ActionView> {
     const row = /^\d{1,15}$/.test(id) ? await this.actionStore.progress(Number(id)) : undefined;
     if (!row) throw new Problem('not-found', 'No revive or discard has this id.');
     return actionView(row);
@@ -149,11 +123,12 @@ export class DeadLettersController {
   @Get(':id')
   @Allow('read')
   @ApiOperation({
-    summary: 'A dead letter with its payload and attempts, by the id of the message or of the delivery.',
+    summary:
+      'A dead letter with its payload and attempts, by the id of the message, of the delivery, or of the rejection.',
     description: `\`attempts\` has the newest ${MAX_ATTEMPTS}; \`attemptsTotal\` is the number of all attempts.`,
   })
-  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
-  @ApiQuery({ name: 'source', required: false, description: 'Needed if several sources used the same id.' })
+  @ApiWhich()
+  @ApiResponse({ status: 200, description: 'The dead letter.', schema: DEAD_LETTER_DETAILS })
   async one(
     @Param('id') id: string,
     @Req() request: FastifyRequest,
@@ -171,16 +146,18 @@ export class DeadLettersController {
     summary:
       'Revive a dead letter: it runs again, with a new set of attempts, before the messages behind it.',
   })
-  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
-  @ApiQuery({ name: 'source', required: false })
+  @ApiWhich()
   @ApiBody({ type: Reason, required: false })
-  @ApiResponse({ status: 200, description: 'Revived; it waits for its turn.' })
-  @ApiResponse({ status: 409, description: 'It is no longer a dead letter.' })
-  async revive(@Param('id') id: string, @Body() body: unknown, @Req() request: FastifyRequest) {
+  @ApiResponse({ status: 200, description: 'Revived; it waits for its turn.', schema: REVIVED })
+  async revive(
+    @Param('id') id: string,
+    @Body() body: unknown,
+    @Req() request: FastifyRequest,
+  ): Promise<RevivedDeadLetter> {
     const query = queryOf(request.query, ['stage', 'source']);
     const { reason } = await validated(Reason, body ?? {});
     const { stage } = await this.actOnOne('revive', id, query, reason, request);
-    return { id, stage, status: 'held' };
+    return { id, stage, status: stage === 'group' ? 'revived' : 'held' };
   }
 
   @Delete(':id')
@@ -192,13 +169,12 @@ export class DeadLettersController {
   @ApiQuery({
     name: 'reason',
     required: false,
+    schema: { type: 'string', minLength: 1, maxLength: MAX_REASON },
     description: 'The reason, kept on record; may also be in the body.',
   })
-  @ApiQuery({ name: 'stage', required: false, enum: STAGES })
-  @ApiQuery({ name: 'source', required: false })
+  @ApiWhich()
   @ApiBody({ type: Reason, required: false })
   @ApiResponse({ status: 204, description: 'Discarded.' })
-  @ApiResponse({ status: 409, description: 'It is no longer a dead letter.' })
   async discard(
     @Param('id') id: string,
     @Body() body: unknown,
@@ -232,7 +208,7 @@ export class DeadLettersController {
     { filter: given, reason, dryRun }: ActOnMany,
     { caller }: FastifyRequest,
     reply: FastifyReply,
-  ) {
+  ): Promise<StartedOrCounted> {
     const filter = await this.known(checkedFilter(given, '/filter'), '/filter');
     if (dryRun) {
       void reply.code(200);
@@ -242,7 +218,7 @@ export class DeadLettersController {
     return { id: String(id), matched, location: `/v1/dead-letters/rulings/${id}` };
   }
 
-  /** The dead letter with this id, which several sources and both stages may have used. */
+  /** The dead letter with this id, which several sources and stages may have used. */
   private async find(
     id: string,
     { stage, source }: { stage: string | undefined; source: string | undefined },
@@ -265,12 +241,15 @@ export class DeadLettersController {
     return this.known(checkedFilter(filter), '');
   }
 
-  /** An unknown listener is reported as a mistake instead of returning an empty list. */
+  /** An unknown listener or group is reported as a mistake instead of returning an empty list. */
   private async known(filter: DeadLetterFilter, at: string): Promise<DeadLetterFilter> {
-    const { listener } = filter;
-    if (listener === undefined || (await this.deadLetters.listenerExists(listener))) return filter;
-    const detail = `is not a known listener: "${listener}"`;
-    throw invalidFields([{ pointer: `${at}/listener`, detail }]);
+    for (const what of ['listener', 'group'] as const) {
+      const name = filter[what];
+      if (name === undefined || (await this.deadLetters.exists(what, name))) continue;
+      const detail = `is not a known ${what}: "${name}"`;
+      throw invalidFields([{ pointer: `${at}/${what}`, detail }]);
+    }
+    return filter;
   }
 }
 

@@ -1,23 +1,29 @@
 import { withinBytes } from '../../http/page-bytes.ts';
 import { ATTEMPTS_OF } from '../../outbox/fan-out/delivery-view.ts';
+import { SOURCES } from './dead-letter-conditions.ts';
 import type { Stage } from './dead-letter-filter.ts';
+import { MAX_WAITING } from './dead-letters.openapi.ts';
 
-/** Rows behind a dead letter are counted up to this number. */
-export const MAX_WAITING = 100;
-
+const NONE = `NULL::text AS "group", NULL::json AS origin`;
 const OF_STAGE = {
-  inbox: `'inbox' AS stage, inbox.id, NULL::text AS listener, inbox.received_at AS created_at`,
-  outbox: `'outbox' AS stage, outbox.id::text AS id, listener.name AS listener, outbox.created_at`,
+  inbox: `'inbox' AS stage, inbox.id, NULL::text AS listener, ${NONE}`,
+  outbox: `'outbox' AS stage, outbox.id::text AS id, listener.name AS listener, ${NONE}`,
+  group: `'group' AS stage, rejected.id::text AS id, NULL::text AS listener, consumer_group.name AS "group",
+    json_build_object('topic', (SELECT name FROM topic WHERE topic.number = rejected.topic),
+                      'partition', rejected.partition, 'offset', rejected."offset") AS origin`,
 } as const;
 
-const SHOWN = (stage: Stage) => `
-  ${OF_STAGE[stage]}, ${stage}.position, ${stage}.lane, ${stage}.key AS order_key, ${stage}.status, ${stage}.attempt,
-  ${stage}.error, ${stage}.fingerprint, ${stage}.lapsed_at, inbox.id AS message, inbox.source, inbox.type, inbox.key,
+const SHOWN = (stage: Stage) => {
+  const { rows, key } = SOURCES[stage];
+  return `
+  ${OF_STAGE[stage]}, ${rows}.position, ${rows}.lane, ${key} AS order_key, ${rows}.status, ${rows}.attempt,
+  ${rows}.error, ${rows}.fingerprint, ${rows}.lapsed_at, inbox.id AS message, inbox.source, inbox.type, inbox.key,
   inbox.occurred_at, inbox.received_at,
-  (extract(epoch FROM ${stage}.lapsed_at) * 1000000)::bigint AS micros`;
+  (extract(epoch FROM ${rows}.lapsed_at) * 1000000)::bigint AS micros`;
+};
 
-/** The lanes of both stages have the same numbers, so only rows of the dead letter's own stage count. */
-const BEHIND = (table: Stage) => `
+/** The lanes of all stages have the same numbers, so only rows of the dead letter's own stage count. Nothing waits in a group. */
+const BEHIND = (table: 'inbox' | 'outbox') => `
   SELECT FROM ${table} AS behind
   WHERE page.stage = '${table}' AND behind.lane = page.lane AND behind.key = page.order_key AND behind.settled_at IS NULL AND behind.waits = 'held'
   LIMIT ${MAX_WAITING}`;
@@ -29,14 +35,15 @@ const WAITING = `(SELECT count(*)::int FROM ((${BEHIND('inbox')}) UNION ALL (${B
  * `parts` are FROM and WHERE per stage, $1 limit, $2 micros, $3 stage, $4 position of the last row of the previous page
  */
 export function listDeadLetters(parts: readonly { stage: Stage; from: string }[]): string {
-  const selects = parts.map(
-    ({ stage, from }) => `
+  const selects = parts.map(({ stage, from }) => {
+    const { rows } = SOURCES[stage];
+    return `
       (SELECT ${SHOWN(stage)} ${from}
          AND ($2::bigint IS NULL
-              OR (${stage}.lapsed_at, '${stage}'::text, ${stage}.position)
+              OR (${rows}.lapsed_at, '${stage}'::text, ${rows}.position)
                  < (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::text, $4::bigint))
-       ORDER BY ${stage}.lapsed_at DESC, ${stage}.position DESC LIMIT $1)`,
-  );
+       ORDER BY ${rows}.lapsed_at DESC, ${rows}.position DESC LIMIT $1)`;
+  });
   const order = 'lapsed_at DESC, stage DESC, position DESC';
   const page = `SELECT * FROM (${selects.join(' UNION ALL ')}) AS all_stages ORDER BY ${order} LIMIT $1`;
   return `
@@ -45,14 +52,14 @@ export function listDeadLetters(parts: readonly { stage: Stage; from: string }[]
     ORDER BY ${order}`;
 }
 
-/** deadLetters.groups — by stage, listener and fingerprint; the largest first. $1 max groups */
+/** deadLetters.groups — by stage, listener or group, and fingerprint; the largest first. $1 max groups */
 export function groupDeadLetters(parts: readonly { stage: Stage; from: string }[]): string {
   const selects = parts.map(({ stage, from }) => `SELECT ${SHOWN(stage)} ${from}`);
   return `
-    SELECT stage, listener, fingerprint, count(*)::int AS count, min(lapsed_at) AS first, max(lapsed_at) AS last,
+    SELECT stage, listener, "group", fingerprint, count(*)::int AS count, min(lapsed_at) AS first, max(lapsed_at) AS last,
            (array_agg(json_build_object('id', id, 'type', type, 'key', key, 'error', error) ORDER BY lapsed_at DESC))[1] AS example
     FROM (${selects.join(' UNION ALL ')}) AS dead
-    GROUP BY stage, listener, fingerprint ORDER BY count DESC, stage, listener, fingerprint LIMIT $1`;
+    GROUP BY stage, listener, "group", fingerprint ORDER BY count DESC, stage, listener, "group", fingerprint LIMIT $1`;
 }
 
 /** deadLetters.count — of one stage. */
@@ -61,7 +68,8 @@ export function countDeadLetters(from: string): string {
 }
 
 /**
- * deadLetters.find — everything with this id that is or was a dead letter: a message by its id, a delivery by its own.
+ * deadLetters.find — everything with this id that is or was a dead letter: a message by its id, a delivery or a rejection by
+ * its own.
  * $1 id, $2 the id if it is a uuid, $3 stage or null, $4 source or null
  */
 export const FIND = `
@@ -74,10 +82,18 @@ export const FIND = `
     UNION ALL
     SELECT ${SHOWN('outbox')}, inbox.payload::text, inbox.headers,
            ${ATTEMPTS_OF('outbox.position')}
-    FROM outbox JOIN inbox ON inbox.position = outbox.message JOIN listener ON listener.number = outbox.listener
+    ${SOURCES.outbox.from}
     WHERE outbox.id = $2::uuid AND (outbox.lapsed_at IS NOT NULL OR outbox.ruling IS NOT NULL)
       AND ($3::text IS NULL OR $3 = 'outbox') AND ($4::text IS NULL OR inbox.source = $4)
+    UNION ALL
+    SELECT ${SHOWN('group')}, inbox.payload::text, inbox.headers, '[]'::json, 0
+    ${SOURCES.group.from}
+    WHERE rejected.id = $2::uuid AND ($3::text IS NULL OR $3 = 'group') AND ($4::text IS NULL OR inbox.source = $4)
   ) AS page
   LIMIT 20`;
 
-export const LISTENER_EXISTS = 'SELECT FROM listener WHERE name = $1';
+/** A deleted listener may have dead letters, too. */
+export const EXISTS = {
+  listener: 'SELECT FROM listener WHERE name = $1',
+  group: 'SELECT FROM consumer_group WHERE name = $1',
+} as const;

@@ -1,8 +1,9 @@
 import { Controller, Get, Res } from '@nestjs/common';
-import { ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
+import { ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Loops } from '../../clock/loops.ts';
 import { Allow } from '../../http/access.ts';
+import { ALIVE, type Liveness, NOT_READY, READY, type ReadinessView, STALLED } from './health.openapi.ts';
 import { Readiness } from './readiness.ts';
 
 @ApiTags('operations')
@@ -18,20 +19,27 @@ export class HealthController {
   @ApiOperation({
     summary: '200 while no background loop of this replica is stalled. Never queries the database.',
   })
-  livez(@Res({ passthrough: true }) reply: FastifyReply) {
+  @ApiResponse({ status: 200, description: 'Alive.', schema: ALIVE })
+  @ApiResponse({ status: 503, description: 'Stalled; restart it.', schema: STALLED })
+  livez(@Res({ passthrough: true }) reply: FastifyReply): Liveness {
     const stalled = this.loops.stalled();
     if (stalled.length === 0) return { status: 'alive' };
     void reply.code(503);
-    return { status: 'standing still', loops: stalled };
+    return { status: 'stalled', loops: stalled };
   }
 
   @Get('readyz')
   @Allow('public')
-  @ApiProduces('application/json')
   @ApiOperation({ summary: '200 from the end of the start until this replica begins to stop.' })
-  readyz(@Res({ passthrough: true }) reply: FastifyReply) {
-    if (this.readiness.ready) return { status: 'ready' };
-    void reply.code(503);
-    return { status: this.readiness.status };
+  @ApiResponse({ status: 200, description: 'Ready.', schema: READY })
+  @ApiResponse({
+    status: 503,
+    description: 'Not ready: send requests to another replica.',
+    schema: NOT_READY,
+  })
+  readyz(@Res({ passthrough: true }) reply: FastifyReply): ReadinessView {
+    const { status } = this.readiness;
+    if (status !== 'ready') void reply.code(503);
+    return { status };
   }
 }

@@ -1,6 +1,7 @@
 import { Controller, Get, Header } from '@nestjs/common';
-import { ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
+import { ApiOperation, ApiProduces, ApiResponse, ApiTags } from '@nestjs/swagger';
 import { Allow } from '../../http/access.ts';
+import { TEXT } from '../../http/schema.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 
 @ApiTags('operations')
@@ -15,6 +16,9 @@ export class MetricsController {
   @ApiOperation({
     summary: 'Prometheus metrics, at most a second old. Open, or scope `read` with METRICS_ACCESS=keyed.',
   })
+  @ApiResponse({ status: 200, description: 'In the text format of Prometheus.', schema: TEXT })
+  @ApiResponse({ status: 401, description: 'Missing or invalid API key, with METRICS_ACCESS=keyed.' })
+  @ApiResponse({ status: 403, description: 'The API key lacks the scope `read`, with METRICS_ACCESS=keyed.' })
   read(): Promise<Buffer> {
     return this.metrics.text();
   }

@@ -2,12 +2,15 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { OBSERVE } from './observation.sql.ts';
+import { OBSERVE_GROUPS } from './observation-groups.sql.ts';
 
 /** One value of a metric, as read from the database. */
 export interface Observed {
   readonly name: string;
   readonly stage: string | null;
   readonly listener: string | null;
+  readonly group: string | null;
+  readonly topic: string | null;
   /** A status, a reason or a mark, depending on the metric. */
   readonly kind: string | null;
   readonly value: number;
@@ -26,13 +29,25 @@ export class ObservationStore {
   constructor(private readonly database: Database) {}
 
   async observe(): Promise<readonly Observed[]> {
-    const [, rows] = await this.database.inOneRoundTrip([
+    const [, rows, ofGroups] = await this.database.inOneRoundTrip([
       [FORCE_INDEX_PLANS],
       [OBSERVE, [MAX_COUNTED, MAX_KEYS, SOON_SECONDS, WAITED_SECONDS]],
+      [OBSERVE_GROUPS, [MAX_COUNTED]],
     ]);
-    return (rows as (Omit<Observed, 'value'> & { value: unknown })[]).map((row) => ({
-      ...row,
-      value: Number(row.value),
-    }));
+    return [
+      ...(rows as Omit<Observed, 'group' | 'topic'>[]).map((row) => ({
+        ...row,
+        group: null,
+        topic: null,
+        value: Number(row.value),
+      })),
+      ...(ofGroups as Pick<Observed, 'name' | 'group' | 'topic' | 'value'>[]).map((row) => ({
+        ...row,
+        stage: row.name === 'dead_letters' ? 'group' : null,
+        listener: null,
+        kind: null,
+        value: Number(row.value),
+      })),
+    ];
   }
 }

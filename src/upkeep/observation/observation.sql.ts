@@ -155,7 +155,7 @@ export const OBSERVE = `
   UNION ALL
   SELECT 'holds', stage.queue, NULL, kind.reason, count(seen.reason)
   FROM (VALUES ('inbox'), ('outbox')) AS stage(queue)
-  CROSS JOIN (VALUES ('retry'), ('deferred'), ('rate'), ('dead-letter'), ('operator')) AS kind(reason)
+  CROSS JOIN (VALUES ('retry'), ('deferred'), ('rate'), ('dead-letter'), ('operator'), ('leased')) AS kind(reason)
   LEFT JOIN (
     (SELECT queue, reason FROM hold WHERE queue = 'inbox' LIMIT $1)
     UNION ALL
@@ -167,6 +167,10 @@ export const OBSERVE = `
     SELECT FROM inbox WHERE settled_at IS NULL AND expires_at IS NOT NULL
       AND expires_at < statement_timestamp() + $3 * interval '1 second'
       AND GREATEST(received_at, due_at) < statement_timestamp() - $4 * interval '1 second' LIMIT $1) AS soon
+  UNION ALL
+  SELECT 'pull_in_flight', NULL, listener.name, NULL, (
+    SELECT count(*) FROM pull_lease WHERE pull_lease.lane >= listener.number * 256 AND pull_lease.lane <= listener.number * 256 + 255)
+  FROM listener WHERE listener.deleted_at IS NULL AND listener.definition ->> 'mode' = 'pull'
   UNION ALL
   SELECT 'circuit_open', NULL, listener.name, NULL, CASE WHEN gate.openings > 0 THEN 1 ELSE 0 END
   FROM listener LEFT JOIN gate ON gate.listener = listener.number WHERE listener.deleted_at IS NULL

@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Gauge } from 'prom-client';
+import { ScheduledJobs } from '../../clock/scheduled-jobs.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
-import { ScheduledJobs } from '../scheduled-jobs.ts';
 import {
   MAX_COUNTED,
   ObservationStore,
@@ -11,7 +11,7 @@ import {
   WAITED_SECONDS,
 } from './observation-store.ts';
 
-type Label = 'stage' | 'listener' | 'status' | 'reason' | 'mark';
+type Label = 'stage' | 'listener' | 'group' | 'topic' | 'status' | 'reason' | 'mark';
 
 interface Measure {
   readonly help: string;
@@ -36,7 +36,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   },
   dead_letters: {
     help: 'Stored dead letters, counted like the backlog.',
-    labels: ['stage', 'listener'],
+    labels: ['stage', 'listener', 'group'],
   },
   holds: {
     help: `Held keys by reason, counted up to ${MAX_COUNTED} per stage.`,
@@ -52,11 +52,27 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     help: `Messages that have waited for ${WAITED_SECONDS} s and expire within ${SOON_SECONDS / 60} minutes or have expired.`,
     labels: [],
   },
+  pull_in_flight: { help: 'Messages that consumers of a pulled listener have now.', labels: ['listener'] },
   circuit_open: { help: '1 while the circuit of a listener is open.', labels: ['listener'] },
   listener_paused: {
     help: '1 while a listener is paused by an operator or has asked to wait.',
     labels: ['listener'],
   },
+  group_lag_messages: {
+    help: 'Messages in the topics of a group that it has not committed, except those that retention has removed.',
+    labels: ['group'],
+  },
+  group_lag_seconds: { help: 'The age of the oldest of them.', labels: ['group'] },
+  group_members: { help: 'Members of a group that are alive.', labels: ['group'] },
+  group_partitions_unowned: {
+    help: 'Partitions with messages to read that no live member of the group owns.',
+    labels: ['group'],
+  },
+  group_messages_expired: {
+    help: 'Messages that retention removed before the group got them, and that it has not been told of yet.',
+    labels: ['group'],
+  },
+  topic_messages: { help: 'Messages in a topic.', labels: ['topic'] },
 };
 
 /** A6, A9, E10: metrics of the backlog, read from the database every METRICS_INTERVAL and served from memory. */
@@ -73,6 +89,7 @@ export class Observation {
     jobs: ScheduledJobs,
   ) {
     jobs.add({
+      role: 'upkeep',
       name: 'observation',
       intervalMs: settings.metricsInterval,
       runAtStart: true,
@@ -80,11 +97,11 @@ export class Observation {
     });
     if (!settings.roles.includes('upkeep')) return;
     for (const [name, { help, labels }] of Object.entries(MEASURES))
-      this.gauges.set(name, metrics.gauge<Label>({ name, help, labelNames: [...labels] }));
-    this.observedAt = metrics.gauge({
-      name: 'observed_timestamp_seconds',
-      help: 'When the backlog metrics were last read from the database.',
-    });
+      this.gauges.set(name, metrics.gauge(name, help, { labelNames: labels }));
+    this.observedAt = metrics.gauge(
+      'observed_timestamp_seconds',
+      'When the backlog metrics were last read from the database.',
+    );
     this.reset();
   }
 
@@ -102,16 +119,17 @@ export class Observation {
     }
   }
 
-  private set({ name, stage, listener, kind, value }: Observed): void {
+  private set({ name, kind, value, ...row }: Observed): void {
+    const given: Partial<Record<Label, string | null>> = {
+      stage: row.stage,
+      listener: row.listener,
+      group: row.group,
+      topic: row.topic,
+    };
     const label = MEASURES[name]!.kind;
-    this.gauges.get(name)!.set(
-      {
-        ...(stage === null ? {} : { stage }),
-        ...(listener === null ? {} : { listener }),
-        ...(label === undefined || kind === null ? {} : { [label]: kind }),
-      },
-      value,
-    );
+    if (label !== undefined) given[label] = kind;
+    const labels = Object.fromEntries(Object.entries(given).filter(([, text]) => text !== null));
+    this.gauges.get(name)!.set(labels as Partial<Record<Label, string>>, value);
   }
 
   /** A gauge without labels is removed, because reset() would set it to 0. */

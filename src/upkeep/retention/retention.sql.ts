@@ -64,8 +64,8 @@ export const REMOVE_DELIVERIES = `
   ${RESULT('$8::bigint')}`;
 
 /**
- * retention.messages — the same for messages. A message is kept as long as any of its deliveries. Its id is forgotten with
- * it: deduplication lasts as long as the retention. $1 to $8 as above, $9 expired, $10 superseded
+ * retention.messages — the same for messages. A message is kept as long as any of its deliveries, and as long as an entry of
+ * a topic points to it. Its id is forgotten with it: deduplication lasts as long as the retention. $1 to $8 as above, $9 expired, $10 superseded
  */
 export const REMOVE_MESSAGES = `
   WITH stretch AS MATERIALIZED (
@@ -83,13 +83,14 @@ export const REMOVE_MESSAGES = `
               WHEN stretch.status = 'superseded' THEN $10::bigint ELSE ${FINISHED_MS('stretch.type')} END`,
       )}
         AND NOT (stretch.status = 'dead' AND ${BLOCKS_OTHERS('inbox')})
-        AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)))
+        AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)
+        AND NOT EXISTS (SELECT FROM topic_entry WHERE topic_entry.message = stretch.position)))
       AND ${STILL_OLD}
     RETURNING position, lane, key, status
   )
   ${RESULT('$8::bigint')}`;
 
-/** retention.giveUp — ends rows that no replica has claimed and that were never handled. $1 positions, $2 the limit, as text */
+/** retention.giveUp — ends rows that no replica has claimed, no consumer has, and that were never handled. $1 positions, $2 the limit, as text */
 export const GIVE_UP = {
   inbox: `
     UPDATE inbox SET status = 'expired', waits = NULL, settled_at = now(), lapsed_at = now(),
@@ -98,7 +99,8 @@ export const GIVE_UP = {
   outbox: `
     UPDATE outbox SET status = 'dead', waits = NULL, settled_at = now(), lapsed_at = now(),
            error = 'it was not delivered within ' || $2 || COALESCE('; last error: ' || error, '')
-    WHERE position = ANY ($1::bigint[]) AND status IN ('pending', 'held')`,
+    WHERE position = ANY ($1::bigint[]) AND status IN ('pending', 'held') AND NOT EXISTS (
+      SELECT FROM pull_lease WHERE pull_lease.lane = outbox.lane AND pull_lease.position = outbox.position)`,
 } as const;
 
 /** retention.actions — revives and discards (table `ruling`) are kept as long as their dead letters. $1 ms, $2 max items */
@@ -143,6 +145,3 @@ export const REMOVE_PRODUCERS = `
   )
   SELECT (SELECT count(*)::int FROM removed) AS removed, last.source, last.id
   FROM (SELECT source, id FROM stretch ORDER BY source DESC, id DESC LIMIT 1) AS last`;
-
-/** retention.lock — only one replica sweeps at a time. */
-export const TRY_RETENTION_LOCK = `SELECT pg_try_advisory_xact_lock(hashtext('sluice'), hashtext('retention')) AS mine`;

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { ScheduledJobs } from '../../clock/scheduled-jobs.ts';
 import { formatDuration } from '../../config/duration.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
@@ -9,7 +10,7 @@ import { endDeadLetterHolds, lockLane } from '../../lanes/requeue-holds.ts';
 import { likeOf } from '../../listeners/type-patterns.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
-import { ScheduledJobs } from '../scheduled-jobs.ts';
+import { ActivityStore } from '../activity/activity-store.ts';
 import {
   GIVE_UP,
   REMOVE_ACTION_ITEMS,
@@ -19,12 +20,17 @@ import {
   REMOVE_PRODUCERS,
   REMOVE_REPLAY_DELIVERIES,
   REMOVE_REPLAYS,
-  TRY_RETENTION_LOCK,
 } from './retention.sql.ts';
+import {
+  payloadStep,
+  ROWS_PER_STEP,
+  removeInSteps,
+  retentionStep,
+  type SweepContext,
+} from './retention-step.ts';
+import { TopicRetention } from './topic-retention.ts';
 
 const INTERVAL_MS = 60_000;
-/** Keeps transactions short: a step takes milliseconds, and nothing waits for it. */
-const ROWS_PER_STEP = 2_000;
 /**
  * Every 60th sweep scans from the first row. The others start at the first row that was too young for any retention when
  * the last sweep saw it: a type that is kept for minutes must not cause a scan past a week of other rows every minute. A
@@ -34,12 +40,6 @@ const SWEEPS_PER_FULL_SCAN = 60;
 
 type Stage = 'inbox' | 'outbox';
 type Place = readonly [lane: number, position: number];
-
-/** Tells a sweep when to stop early, and lets it report progress. */
-interface SweepContext {
-  readonly signal: AbortSignal;
-  readonly progressed: () => void;
-}
 
 const UNINTERRUPTED: SweepContext = { signal: new AbortController().signal, progressed: () => undefined };
 
@@ -54,7 +54,7 @@ interface Step {
   readonly young: boolean;
 }
 
-/** A10, A11: removes settled rows after their retention, which depends on status, type and queue. */
+/** Removes settled rows after their retention, which depends on status, type and queue. */
 @Injectable()
 export class Retention {
   private readonly removed;
@@ -68,31 +68,28 @@ export class Retention {
     @Inject(LOG) private readonly log: Log,
     private readonly database: Database,
     private readonly audit: AuditLog,
+    private readonly topics: TopicRetention,
+    private readonly activity: ActivityStore,
     jobs: ScheduledJobs,
     metrics: Metrics,
   ) {
     jobs.add({
+      role: 'upkeep',
       name: 'retention',
       intervalMs: INTERVAL_MS,
       runAtStart: false,
       run: (signal, progressed) => this.run({ signal, progressed }),
     });
-    this.removed = metrics.counter({
-      name: 'retention_removed_total',
-      help: 'Rows removed after their retention.',
-      labelNames: ['stage'],
-    });
-    this.givenUp = metrics.counter({
-      name: 'retention_given_up_total',
-      help: 'Messages and deliveries that were never handled within RETENTION_WAITING and were given up.',
-      labelNames: ['stage'],
-    });
-    // Present from the start: an increase from no value at all is not visible to rate().
-    for (const stage of ['inbox', 'outbox']) this.givenUp.inc({ stage }, 0);
-    this.failed = metrics.counter({
-      name: 'retention_failed_total',
-      help: 'Failed sweeps; each is retried.',
-    });
+    this.removed = metrics.counter('retention_removed_total', 'Rows removed after their retention.', [
+      'stage',
+    ]);
+    this.givenUp = metrics.counterOf(
+      'retention_given_up_total',
+      'Messages and deliveries that were never handled within RETENTION_WAITING and were given up.',
+      'stage',
+      ['inbox', 'outbox'],
+    );
+    this.failed = metrics.counter('retention_failed_total', 'Failed sweeps; each is retried.');
   }
 
   private async run(context: SweepContext): Promise<void> {
@@ -104,7 +101,7 @@ export class Retention {
     }
   }
 
-  /** Removes deliveries first, because a message is kept as long as its deliveries. */
+  /** Messages come last, because a message is kept as long as its deliveries and its entries in topics. */
   async sweep(context: SweepContext = UNINTERRUPTED): Promise<void> {
     const { retentionFinished, retentionDead, retentionWaiting, retentionExpired, retentionSuperseded } =
       this.settings;
@@ -121,11 +118,13 @@ export class Retention {
       ...[...types, retentionFinished, retentionDead, retentionWaiting, shortest],
       ...[retentionDeadQueues.map(({ name }) => name), retentionDeadQueues.map(({ ms }) => ms)],
     ]);
+    await this.topics.sweep(context, (removed) => this.removed.inc({ stage: 'topics' }, removed));
     await this.scan(context, 'inbox', REMOVE_MESSAGES, [
       ...[...types, retentionFinished, inboxDead, retentionWaiting, shortest],
       ...[retentionExpired, retentionSuperseded],
     ]);
-    await this.removeAll(context, (maxRows) => this.audit.remove(retentionAudit, maxRows));
+    await removeInSteps(context, (maxRows) => this.audit.remove(retentionAudit, maxRows));
+    await removeInSteps(context, (maxRows) => this.activity.remove(maxRows));
     const actionRetention = Math.max(
       retentionAudit,
       retentionDead,
@@ -158,23 +157,22 @@ export class Retention {
 
   /** Undefined if another replica is sweeping. */
   private step(stage: Stage, sql: string, values: readonly unknown[]): Promise<Step | undefined> {
-    return this.database.transaction(async (tx) => {
-      const [lock] = await tx.query<{ mine: boolean }>(TRY_RETENTION_LOCK);
-      if (!lock?.mine) return undefined;
+    const inStep = stage === 'inbox' ? payloadStep : retentionStep;
+    return inStep(this.database, async (tx) => {
+      void tx.query(FORCE_INDEX_PLANS);
       const [row] = await tx.query<Step>(sql, values);
       await this.endHolds(stage, row!.dead, tx);
-      return row;
+      return row!;
     });
   }
 
   /** Nothing waits behind the removed dead letters, so a hold ends with the last dead letter it exists for. */
   private async endHolds(stage: Stage, dead: Step['dead'], tx: Transaction): Promise<void> {
-    if (dead.length > 0) void tx.query(FORCE_INDEX_PLANS);
     const endings = byLane(dead).map(([lane, keys]) => endDeadLetterHolds(tx, { stage, lane }, keys));
     await Promise.all(endings);
   }
 
-  /** A11: ends what was not handled within RETENTION_WAITING. It is logged, counted and can still be found. */
+  /** Ends what was not handled within RETENTION_WAITING. It is logged, counted and can still be found. */
   private async giveUp(stage: Stage, places: readonly Place[]): Promise<void> {
     const after = formatDuration(this.settings.retentionWaiting);
     for (const [lane, positions] of byLane(places)) {
@@ -212,16 +210,8 @@ export class Retention {
     removeParents: string,
     olderThanMs: number,
   ): Promise<void> {
-    await this.removeAll(context, (maxRows) => this.database.execute(removeItems, [olderThanMs, maxRows]));
+    await removeInSteps(context, (maxRows) => this.database.execute(removeItems, [olderThanMs, maxRows]));
     await this.database.execute(removeParents, [olderThanMs]);
-  }
-
-  /** Removes in steps until nothing is left. */
-  private async removeAll(
-    { signal, progressed }: SweepContext,
-    removeSome: (maxRows: number) => Promise<number>,
-  ): Promise<void> {
-    while (!signal.aborted && (await removeSome(ROWS_PER_STEP)) === ROWS_PER_STEP) progressed();
   }
 }
 

@@ -15,7 +15,7 @@ describe('the check of a cron expression', () => {
     '0 0 * * 5-7',
     '*/60 */24 */31 */12 */7',
     `${Array.from({ length: 60 }, (_, n) => n)} ${Array.from({ length: 24 }, (_, n) => n)} * * *`,
-  ])('takes %s', (cron) => {
+  ])('accepts %s', (cron) => {
     expect(cronFault(cron)).toBeUndefined();
     expect(Cron.parse(cron, 'UTC')).toMatchObject({ kind: 'valid' });
   });
@@ -55,7 +55,7 @@ describe('the check of a cron expression', () => {
     ['* * * *', 'must have 5 fields, or 6 with seconds first, not 4'],
     ['', 'must have 5 fields'],
     [`${'*,'.repeat(130)}* * * * *`, 'must not be longer than 256 characters'],
-  ])('says what is wrong with %j', (cron, detail) => {
+  ])('reports the error in %j', (cron, detail) => {
     expect(cronFault(cron)).toContain(detail);
   });
 
@@ -92,7 +92,7 @@ describe('the check of a cron expression', () => {
     fc.tuple(range, value).map(([whole, step]) => `${whole}/${step}`),
   );
   const list = fc.array(item, { minLength: 1, maxLength: 6 }).map(String);
-  /** Within all fields, or next to their limits. */
+  /** Within the limits of all fields, or next to them. */
   const small = fc.oneof(
     { weight: 9, arbitrary: fc.nat({ max: 7 }) },
     { weight: 1, arbitrary: fc.nat({ max: 61 }) },
@@ -115,7 +115,7 @@ describe('the check of a cron expression', () => {
     fc.string({ unit: fc.constantFrom(...'0123456789*/-, LW#?@jan\t\u00a0'), maxLength: 300 }),
   );
 
-  it('never throws, and what it takes the library takes too, and it fires', () => {
+  it('never throws, and the library accepts and fires what it accepts', () => {
     let taken = 0;
     fc.assert(
       fc.property(expression, (cron) => {

@@ -6,7 +6,7 @@ interface Field {
   readonly name: string;
   readonly low: number;
   readonly high: number;
-  /** What may stand for a number; the first one for `low`. */
+  /** Names for the numbers, from `low` on. */
   readonly names: readonly string[];
   readonly maxStep: number;
   readonly allowed: string;
@@ -35,12 +35,12 @@ const FIELDS: readonly Field[] = [
 /** `*`, `7`, `1-5`, `mon`, each with or without a step `/2`. */
 const ITEM = /^(?:\*|([a-z]+|\d{1,9})(?:-([a-z]+|\d{1,9}))?)(?:\/(\d{1,9}))?$/i;
 
-/** What is wrong with a field. */
+/** An error in a field. */
 class FieldFault extends Error {}
 
 /**
- * What is wrong with a cron expression that is put, undefined if nothing is. The library that computes the ticks takes `mon`
- * for a minute, and what it says of its refusals does not name the field. Its work is bounded by the length of the text.
+ * The error in a cron expression, undefined if it is valid. Stricter than the library that computes the ticks, which accepts
+ * `mon` as a minute, and whose errors do not name the field. The work is bounded by the length of the text.
  */
 export function cronFault(cron: string): string | undefined {
   if (cron.length > MAX_LENGTH) return `must not be longer than ${MAX_LENGTH} characters`;
@@ -68,7 +68,7 @@ function addItem(values: Set<number>, item: string, field: Field): void {
   const match = ITEM.exec(item);
   const [, first, last, step = '1'] = match ?? [];
   const from = first === undefined ? low : numberOf(first, field);
-  // With a step, a single value stands for "from there to the end".
+  // With a step, a single value means "from there to the end".
   const to = last === undefined ? (first === undefined || match?.[3] ? high : from) : numberOf(last, field);
   if (!match || from === undefined || to === undefined)
     throw new FieldFault(
@@ -88,7 +88,7 @@ function numberOf(text: string, { low, high, names }: Field): number | undefined
   return value >= low && value <= high ? value : undefined;
 }
 
-/** Where both kinds of days are given, either will do. */
+/** If both kinds of days are given, one of them is enough. */
 function fires(days: Set<number>, months: Set<number>, weekdays: Set<number>): boolean {
   const everyWeekday = new Set([...weekdays].map((day) => day % 7)).size === 7;
   return !everyWeekday || [...months].some((month) => Math.min(...days) <= MAX_MONTHS[month - 1]!);

@@ -5,9 +5,9 @@ export type Parsed =
   | { readonly kind: 'faulty'; readonly pointer: '/cron' | '/timezone'; readonly detail: string };
 
 /**
- * When a schedule ticks, in the local time of its zone. An hour that is left out in spring: what would have ticked in it
- * does so when it is over, once. An hour that comes twice in autumn: times of the day tick the first time only, what
- * ticks every hour or more often does so in both.
+ * When a schedule ticks, in the local time of its zone. Ticks within the hour that is skipped in spring become one tick at its
+ * end. In the hour that occurs twice in autumn, a time of the day ticks the first time only; a schedule that ticks every hour
+ * or more often ticks in both.
  */
 export class Cron {
   private constructor(
@@ -31,7 +31,7 @@ export class Cron {
     try {
       parsed.after(new Date());
     } catch {
-      return faulty('never comes');
+      return faulty('never fires');
     }
     return { kind: 'valid', cron: parsed };
   }
@@ -41,16 +41,16 @@ export class Cron {
     return this.time.getNextDateFrom(time, this.timezone).toJSDate();
   }
 
-  /** Those after `from`, up to `to` inclusive, the first `most`. */
-  between(from: Date, to: Date, most: number): Date[] {
+  /** The ticks after `from`, up to `to` inclusive, up to `max` of them. */
+  between(from: Date, to: Date, max: number): Date[] {
     const ticks: Date[] = [];
-    for (let tick = this.after(from); tick <= to && ticks.length < most; tick = this.after(tick)) {
+    for (let tick = this.after(from); tick <= to && ticks.length < max; tick = this.after(tick)) {
       ticks.push(tick);
     }
     return ticks;
   }
 
-  /** The last one after `from`, up to `to` inclusive: found from the end, however long ago `from` was. */
+  /** The last tick after `from`, up to `to` inclusive; searched from the end, so that the age of `from` does not matter. */
   last(from: Date, to: Date): Date | undefined {
     for (let spanMs = 60_000; ; spanMs *= 8) {
       const begin = new Date(Math.max(from.getTime(), to.getTime() - spanMs));
@@ -60,7 +60,7 @@ export class Cron {
   }
 }
 
-/** Offsets such as +02:00 are none: they know no summer. */
+/** Offsets such as +02:00 are refused: they have no daylight saving time. */
 function isZone(timezone: string): boolean {
   if (!/^[A-Za-z]/.test(timezone)) return false;
   try {

@@ -19,7 +19,7 @@ describe('a cron expression', () => {
     expect(ticks('0 9 * * *', '2026-07-10T12:00:00Z', 1, 'UTC')).toEqual(['2026-07-11T09:00']);
   });
 
-  it('ticks once at the end of an hour that spring leaves out', () => {
+  it('ticks once at the end of an hour that is skipped in spring', () => {
     // 2026-03-29: 02:00 is 03:00.
     expect(ticks('30 2 * * *', '2026-03-28T00:00:00Z', 3)).toEqual([
       '2026-03-28T01:30',
@@ -33,7 +33,7 @@ describe('a cron expression', () => {
     ]);
   });
 
-  it('ticks once at a time that autumn has twice, and in both hours when it ticks every hour', () => {
+  it('ticks once at a time that occurs twice in autumn, and in both hours when it ticks every hour', () => {
     // 2026-10-25: 03:00 is 02:00.
     expect(ticks('30 2 * * *', '2026-10-24T12:00:00Z', 2)).toEqual(['2026-10-25T00:30', '2026-10-26T01:30']);
     expect(ticks('30 * * * *', '2026-10-24T23:40:00Z', 3)).toEqual([
@@ -45,13 +45,13 @@ describe('a cron expression', () => {
     expect(ticks('*/10 * * * *', '2026-10-24T23:55:00Z', 13).at(-1)).toBe('2026-10-25T02:00');
   });
 
-  it('says what is wrong with it', () => {
+  it('reports its error', () => {
     for (const [text, detail] of [
       ['* * * *', '5 fields'],
       ['* * * * * * *', 'not 7'],
       ['@daily', 'not 1'],
       ['61 * * * *', 'out of range'],
-      ['0 0 31 2 *', 'never comes'],
+      ['0 0 31 2 *', 'never fires'],
       ['a b c d e', 'is not a cron expression'],
       ['', '5 fields'],
     ] as const) {
@@ -68,7 +68,7 @@ describe('a cron expression', () => {
   });
 });
 
-describe('what is due', () => {
+describe('the due ticks', () => {
   const due = (text: string, next: string, now: string, onMissed: OnMissed = 'one') => {
     const {
       ticks: found,
@@ -78,7 +78,7 @@ describe('what is due', () => {
     return { ticks: utc(found), nextAt: nextAt.toISOString(), missed: missedFrom !== undefined };
   };
 
-  it('is the tick that has come, and the next one is after now', () => {
+  it('are those up to now, and the next one is after now', () => {
     expect(due('0 * * * *', '2026-01-01T10:00:00Z', '2026-01-01T10:00:00.004Z')).toEqual({
       ticks: ['2026-01-01T10:00'],
       nextAt: '2026-01-01T11:00:00.000Z',
@@ -86,7 +86,7 @@ describe('what is due', () => {
     });
   });
 
-  it('is every tick that is only late, whatever the policy', () => {
+  it('include every tick that is only late, under every policy', () => {
     for (const policy of ['one', 'skip', 'all'] as const) {
       const { ticks: found } = dueTicks(
         cronOf('* * * * * *', 'UTC'),
@@ -98,7 +98,7 @@ describe('what is due', () => {
     }
   });
 
-  it('is, of those that were missed, the last one, none or all', () => {
+  it('include the last, none or all of the missed ones, by policy', () => {
     const late = ['2026-01-01T10:00:00Z', '2026-01-01T13:30:00Z'] as const;
     expect(due('0 * * * *', ...late, 'one')).toMatchObject({ ticks: ['2026-01-01T13:00'], missed: true });
     expect(due('0 * * * *', ...late, 'skip')).toEqual({
@@ -114,7 +114,7 @@ describe('what is due', () => {
     ]);
   });
 
-  it('is bounded after a year, and found at once', () => {
+  it('are limited and found quickly after a year', () => {
     const year = ['2025-01-01T10:00:00Z', '2026-01-01T10:00:00.500Z'] as const;
     const [second, all] = (['one', 'all'] as const).map((policy) =>
       dueTicks(cronOf('* * * * * *', 'UTC'), new Date(year[0]), new Date(year[1]), policy),

@@ -1,4 +1,3 @@
-import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { IsIn, IsString } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import { readWithRawMember } from '../../http/body.ts';
@@ -11,41 +10,27 @@ import { cronFault } from './cron-fields.ts';
 import { ON_MISSED, type OnMissed } from './due-ticks.ts';
 import type { ScheduleDefinition } from './schedule-store.ts';
 
-/** Up to a thousand missed ticks are posted at a time, each with a copy of it. */
+/** Up to a thousand missed ticks are posted at a time, each with a copy of the payload. */
 const MAX_PAYLOAD_BYTES = 65_536;
-/** Twice as long as any of the time zone database. */
+/** Twice the length of the longest name in the time zone database. */
 const MAX_ZONE_LENGTH = 64;
 
-export class PutSchedule {
-  @ApiProperty({
-    example: '*/10 * * * *',
-    description: '5 fields, or 6 with seconds first; up to 256 characters.',
-  })
+/** As PUT_SCHEDULE describes it; the payload is read apart from it. */
+class PutSchedule {
   @IsString()
   cron: string;
 
-  @ApiPropertyOptional({ example: 'Europe/Warsaw', default: 'UTC' })
   @Nullable()
   @IsString()
   timezone?: string;
 
-  @ApiProperty({ example: 'urn:ekp:commands/check-timetables' })
   @IsString()
   type: string;
 
-  @ApiProperty({ type: Object, description: 'Any JSON, up to 64 KiB; posted exactly as it is written here.' })
-  payload: unknown;
-
-  @ApiPropertyOptional({ description: 'Absent: each message is its own.' })
   @Nullable()
   @IsString()
   key?: string;
 
-  @ApiPropertyOptional({
-    enum: ON_MISSED,
-    default: 'one',
-    description: 'What follows when no replica was there for more than a minute.',
-  })
   @Nullable()
   @IsIn(ON_MISSED)
   onMissed?: OnMissed;
@@ -56,7 +41,7 @@ export interface PostedSchedule {
   readonly cron: Cron;
 }
 
-/** What is put, or a 422 that names every fault. The payload stays the text it is. */
+/** The schedule in the request, or a 422 with every error. The payload stays text. */
 export async function readSchedule(request: FastifyRequest): Promise<PostedSchedule> {
   const { rest, raw: payload } = readWithRawMember(request, 'payload');
   const fields = await validated(PutSchedule, rest);
@@ -83,7 +68,7 @@ export async function readSchedule(request: FastifyRequest): Promise<PostedSched
   };
 }
 
-/** Stricter than what is stored is read: a schedule that was put before these rules goes on. */
+/** Stricter than the reading of stored schedules: one that was stored before these rules continues. */
 function parse(cron: string, timezone: string): Parsed {
   const detail = cronFault(cron);
   if (detail !== undefined) return { kind: 'faulty', pointer: '/cron', detail };

@@ -18,7 +18,7 @@ import {
   UNTIL_NEXT,
 } from './schedules.sql.ts';
 
-/** Of the payloads on a page of the list. */
+/** Max total size of the payloads on a page of the list. */
 const MAX_PAGE_BYTES = 4_194_304;
 
 export interface ScheduleRow {
@@ -28,7 +28,7 @@ export interface ScheduleRow {
   readonly type: string;
   /** JSON text. */
   readonly payload: string;
-  /** Null: each message is its own. */
+  /** Null: each message has its own key. */
   readonly key: string | null;
   readonly on_missed: OnMissed;
   readonly paused: boolean;
@@ -53,7 +53,7 @@ export class ScheduleStore {
     private readonly audit: AuditLog,
   ) {}
 
-  /** A tick that is due is not lost because somebody puts the same times once more. */
+  /** A due tick is not lost if a schedule is replaced by one with the same times. */
   put(
     definition: ScheduleDefinition,
     cron: Cron,
@@ -71,7 +71,7 @@ export class ScheduleStore {
     });
   }
 
-  /** Undefined: there is none. What would have ticked meanwhile was not missed. */
+  /** Undefined if it does not exist. Ticks while it was paused do not count as missed. */
   setPaused(
     name: string,
     paused: boolean,
@@ -88,6 +88,18 @@ export class ScheduleStore {
     });
   }
 
+  /** To post its message in this transaction, apart from its ticks. */
+  async takeForRun(
+    name: string,
+    by: string,
+    tx: Transaction,
+  ): Promise<(ScheduleRow & { now: Date }) | undefined> {
+    const [row] = await tx.query<ScheduleRow>(LOCK_SCHEDULE, [name]);
+    if (!row) return undefined;
+    await this.record('schedule.run', name, by, tx);
+    return { ...row, now: await now(tx) };
+  }
+
   delete(name: string, by: string): Promise<boolean> {
     return this.database.transaction(async (tx) => {
       const deleted = (await tx.execute(DELETE_SCHEDULE, [name])) > 0;
@@ -101,7 +113,7 @@ export class ScheduleStore {
     return row;
   }
 
-  /** `edge`: the name of the last one, where the size of the payloads left out others. */
+  /** `edge`: the name of the last one, if the limit on the payloads cut off others. */
   async list(
     after: string | undefined,
     limit: number,
@@ -112,12 +124,8 @@ export class ScheduleStore {
     return { rows, edge: last && last.found > rows.length ? last.name : undefined };
   }
 
-  takeDue(
-    most: number,
-    except: readonly string[],
-    tx: Transaction,
-  ): Promise<(ScheduleRow & { now: Date })[]> {
-    return tx.query(TAKE_DUE, [most, except]);
+  takeDue(max: number, except: readonly string[], tx: Transaction): Promise<(ScheduleRow & { now: Date })[]> {
+    return tx.query(TAKE_DUE, [max, except]);
   }
 
   async advance(name: string, nextAt: Date, lastAt: Date | undefined, tx: Transaction): Promise<void> {

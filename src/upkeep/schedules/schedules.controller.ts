@@ -1,16 +1,20 @@
 import { Controller, Delete, Get, HttpCode, Param, Post, Put, Req, Res } from '@nestjs/common';
-import { ApiBody, ApiOperation, ApiParam, ApiResponse, ApiTags } from '@nestjs/swagger';
+import { ApiBody, ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
-import { isName, NAME_FORM, rejectBadName } from '../../http/names.ts';
+import { isName, rejectBadName } from '../../http/names.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { LOCATION } from '../../http/schema.ts';
 import { Cron } from './cron.ts';
-import { PutSchedule, readSchedule } from './read-schedule.ts';
+import { readSchedule } from './read-schedule.ts';
 import { type ScheduleRow, ScheduleStore } from './schedule-store.ts';
 import { scheduleJson } from './schedule-view.ts';
+import { ApiNewSchedule, ApiSchedule, PUT_SCHEDULE, SCHEDULE } from './schedules.openapi.ts';
 import { Schedules } from './schedules.ts';
+
+const NOT_FOUND = 'No schedule has this name.';
 
 @ApiTags('schedules')
 @Controller('v1/schedules')
@@ -23,11 +27,11 @@ export class SchedulesController {
   @Put(':name')
   @Allow('admin', 'raw')
   @ApiOperation({ summary: 'Post a message at each tick of a cron expression, once over all replicas.' })
-  @ApiParam({ name: 'name', example: 'timetables', description: NAME_FORM })
-  @ApiBody({ type: PutSchedule })
-  @ApiResponse({ status: 201, description: 'Created.' })
-  @ApiResponse({ status: 200, description: 'Replaced.' })
-  @ApiResponse({ status: 422, description: 'Not valid; `errors` points at each fault.' })
+  @ApiNewSchedule
+  @ApiBody({ schema: PUT_SCHEDULE })
+  @ApiResponse({ status: 201, description: 'Created.', schema: SCHEDULE, headers: LOCATION })
+  @ApiResponse({ status: 200, description: 'Replaced.', schema: SCHEDULE })
+  @ApiResponse({ status: 422, description: 'Not valid; `errors` points at each error.' })
   async put(
     @Param('name') name: string,
     @Req() request: FastifyRequest,
@@ -47,7 +51,7 @@ export class SchedulesController {
     summary: 'All schedules, by name.',
     description: 'A page ends early, with a `next`, when its payloads are larger than 4 MiB.',
   })
-  @ApiPage()
+  @ApiPage(SCHEDULE)
   async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const page = pageRequest(queryOf(request.query, ['limit', 'cursor']), isName);
     const { rows, edge } = await this.store.list(page.after, page.limit + 1);
@@ -57,7 +61,10 @@ export class SchedulesController {
 
   @Get(':name')
   @Allow('read')
-  @ApiOperation({ summary: 'A schedule, when it ticked last and when it ticks next.' })
+  @ApiOperation({ summary: 'A schedule, with its last and its next tick.' })
+  @ApiSchedule
+  @ApiResponse({ status: 200, description: 'The schedule.', schema: SCHEDULE })
+  @ApiResponse({ status: 404, description: NOT_FOUND })
   async one(@Param('name') name: string, @Res() reply: FastifyReply): Promise<void> {
     send(reply, scheduleJson(known(isName(name) ? await this.store.find(name) : undefined)));
   }
@@ -66,6 +73,9 @@ export class SchedulesController {
   @HttpCode(204)
   @Allow('admin')
   @ApiOperation({ summary: 'Delete a schedule; messages it posted stay.' })
+  @ApiSchedule
+  @ApiResponse({ status: 204, description: 'Deleted.' })
+  @ApiResponse({ status: 404, description: NOT_FOUND })
   async remove(@Param('name') name: string, @Req() request: FastifyRequest): Promise<void> {
     if (!isName(name) || !(await this.store.delete(name, request.caller.name))) throw noSchedule();
   }
@@ -73,7 +83,10 @@ export class SchedulesController {
   @Post(':name/pause')
   @HttpCode(200)
   @Allow('admin', 'none')
-  @ApiOperation({ summary: 'Post nothing until it is resumed.' })
+  @ApiOperation({ summary: 'Pause a schedule: nothing is posted until it is resumed.' })
+  @ApiSchedule
+  @ApiResponse({ status: 200, description: 'Paused.', schema: SCHEDULE })
+  @ApiResponse({ status: 404, description: NOT_FOUND })
   async pause(
     @Param('name') name: string,
     @Req() request: FastifyRequest,
@@ -82,10 +95,32 @@ export class SchedulesController {
     send(reply, await this.setPaused(name, true, request));
   }
 
+  @Post(':name/run')
+  @HttpCode(202)
+  @Allow('admin', 'none')
+  @ApiOperation({ summary: 'Post the message of a schedule now, also while it is paused; its ticks stay.' })
+  @ApiSchedule
+  @ApiResponse({
+    status: 202,
+    description: 'Posted.',
+    schema: { type: 'object', required: ['id'], properties: { id: { type: 'string' } } },
+  })
+  async run(@Param('name') name: string, @Req() request: FastifyRequest) {
+    const id = isName(name) ? await this.schedules.run(name, request.caller.name) : undefined;
+    if (id === undefined) throw noSchedule();
+    return { id };
+  }
+
   @Post(':name/resume')
   @HttpCode(200)
   @Allow('admin', 'none')
-  @ApiOperation({ summary: 'Go on with the next tick; those meanwhile are not made up for.' })
+  @ApiOperation({
+    summary: 'Resume a schedule with its next tick; ticks while it was paused are not posted.',
+  })
+  @ApiSchedule
+  @ApiResponse({ status: 200, description: 'Resumed.', schema: SCHEDULE })
+  @ApiResponse({ status: 404, description: NOT_FOUND })
+  @ApiResponse({ status: 409, description: 'Its stored cron expression or time zone is no longer valid.' })
   async resume(
     @Param('name') name: string,
     @Req() request: FastifyRequest,
@@ -105,7 +140,7 @@ export class SchedulesController {
 function nextOf({ cron, timezone }: ScheduleRow, now: Date): Date {
   const parsed = Cron.parse(cron, timezone);
   if (parsed.kind === 'valid') return parsed.cron.after(now);
-  throw new Problem('conflict', `${parsed.pointer} ${parsed.detail}; put it anew.`);
+  throw new Problem('conflict', `${parsed.pointer} ${parsed.detail}; store the schedule again.`);
 }
 
 function send(reply: FastifyReply, json: string): void {
@@ -118,5 +153,5 @@ function known(row: ScheduleRow | undefined): ScheduleRow {
 }
 
 function noSchedule(): Problem {
-  return new Problem('not-found', 'No schedule has this name.');
+  return new Problem('not-found', NOT_FOUND);
 }

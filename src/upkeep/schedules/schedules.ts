@@ -1,11 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { IngestStore } from '../../inbox/ingest-store.ts';
-import { INBOX_LANES, type NewMessage } from '../../inbox/new-message.ts';
-import { laneOf } from '../../lanes/lane-of.ts';
+import { type NewMessage, newMessage } from '../../inbox/new-message.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -27,7 +27,7 @@ interface Posted {
   readonly lanes: ReadonlySet<number>;
 }
 
-/** E1: posts a message at each tick of each schedule, exactly once over all replicas. */
+/** Posts a message at each tick of each schedule, exactly once over all replicas. */
 @Injectable()
 export class Schedules {
   private readonly loop: Loop;
@@ -45,17 +45,28 @@ export class Schedules {
     metrics: Metrics,
   ) {
     this.loop = loops.run('upkeep', 'schedules', MAX_IDLE_MS, () => this.pass());
-    this.ticks = metrics.counter({
-      name: 'schedule_ticks_total',
-      help: 'Messages posted by schedules.',
-      labelNames: ['schedule'],
-    });
+    this.ticks = metrics.counter('schedule_ticks_total', 'Messages posted by schedules.', ['schedule']);
   }
 
   /** Call it when a schedule was stored or resumed. */
   wake(): void {
     this.skippedUntil.clear();
     this.loop.wake();
+  }
+
+  /** Posts the message of a schedule now, also while it is paused. Returns its id; undefined if there is no such schedule. */
+  async run(name: string, by: string): Promise<string | undefined> {
+    const message = await this.database.transaction(async (tx) => {
+      const row = await this.store.takeForRun(name, by, tx);
+      if (!row) return undefined;
+      const posted = messageOf(row, row.now, `${name}/run/${row.now.toISOString()}/${randomUUID()}`);
+      await this.ingest.insert([posted], tx);
+      return posted;
+    });
+    if (!message) return undefined;
+    this.ticks.inc({ schedule: name });
+    this.wakeups.announce('inbox', new Set([message.lane]));
+    return message.id;
   }
 
   private async pass(): Promise<Next> {
@@ -117,22 +128,11 @@ export class Schedules {
 }
 
 /** The id is made of the schedule and the tick, so there is at most one message per tick. */
-function messageOf({ name, type, key: given, payload }: ScheduleRow, tick: Date): NewMessage {
-  const at = tick.toISOString();
-  const id = `${name}/${at}`;
-  const key = given ?? id;
-  return {
-    id,
-    source: SOURCE,
-    type,
-    key,
-    keyless: given === null,
-    lane: laneOf(key, INBOX_LANES),
-    payload,
-    headers: undefined,
-    occurredAt: at,
-    dueAt: undefined,
-    expiresAt: undefined,
-    producer: undefined,
-  };
+function messageOf(
+  { name, type, key, payload }: ScheduleRow,
+  tick: Date,
+  id = `${name}/${tick.toISOString()}`,
+): NewMessage {
+  const occurredAt = tick.toISOString();
+  return newMessage({ id, source: SOURCE, type, key: key ?? undefined, payload, occurredAt });
 }

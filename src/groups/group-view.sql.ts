@@ -1,0 +1,43 @@
+/** groups.viewMembers — $1 group */
+export const VIEW_MEMBERS = `
+  SELECT member.id, member.name, member.joined_at, member.seen_at,
+         member.seen_at >= clock_timestamp() - consumer_group.session_ms * interval '1 millisecond' AS alive,
+         COALESCE(sum(cursor.handed - cursor.committed), 0)::bigint AS in_flight,
+         count(cursor.partition) FILTER (WHERE cursor.bound IS NULL AND NOT cursor.draining)::int AS partitions
+  FROM group_member AS member JOIN consumer_group ON consumer_group.number = member.group_number
+  LEFT JOIN group_cursor AS cursor ON cursor.group_number = member.group_number AND cursor.owner = member.id
+  WHERE member.group_number = $1 GROUP BY member.group_number, member.id, consumer_group.session_ms
+  ORDER BY member.joined_at, member.id LIMIT 1000`;
+
+/** groups.viewPartitions — one row per cursor, with the end of the log and the age of the first message not committed. $1 group */
+export const VIEW_PARTITIONS = `
+  SELECT topic.name AS topic, cursor.partition, cursor.start, cursor.bound, cursor.committed, cursor.handed, cursor.fence,
+         cursor.owner, cursor.draining, cursor.deaths, cursor.retry_to, tail.earliest, tail.next,
+         (SELECT EXTRACT(epoch FROM clock_timestamp() - entry.at)::float8 FROM topic_entry AS entry
+          WHERE entry.topic = cursor.topic AND entry.partition = cursor.partition AND entry."offset" > cursor.committed
+          ORDER BY entry."offset" LIMIT 1) AS lag_seconds,
+         member.seen_at < clock_timestamp() - consumer_group.session_ms * interval '1 millisecond' AS owner_silent
+  FROM group_cursor AS cursor
+  JOIN consumer_group ON consumer_group.number = cursor.group_number
+  JOIN topic ON topic.number = cursor.topic
+  JOIN topic_partition AS tail ON tail.topic = cursor.topic AND tail.partition = cursor.partition
+  LEFT JOIN group_member AS member ON member.group_number = cursor.group_number AND member.id = cursor.owner
+  WHERE cursor.group_number = $1 ORDER BY topic.name, cursor.partition, cursor.start`;
+
+/**
+ * groups.ofMessage — where a message is in the logs that groups read, and how far each group is. $1 position of the message
+ */
+export const GROUPS_OF_MESSAGE = `
+  SELECT consumer_group.name AS "group", topic.name AS topic, entry.partition, entry."offset", cursor.committed, cursor.handed,
+         cursor.owner, cursor.draining, member.name AS member_name,
+         member.seen_at >= clock_timestamp() - consumer_group.session_ms * interval '1 millisecond' AS alive,
+         rejection.reason, rejection.status AS ruling
+  FROM topic_entry AS entry
+  JOIN topic ON topic.number = entry.topic AND topic.deleted_at IS NULL
+  JOIN group_cursor AS cursor ON cursor.topic = entry.topic AND cursor.partition = entry.partition
+   AND entry."offset" >= cursor.start AND entry."offset" <= COALESCE(cursor.bound, entry."offset")
+  JOIN consumer_group ON consumer_group.number = cursor.group_number
+  LEFT JOIN group_member AS member ON member.group_number = cursor.group_number AND member.id = cursor.owner
+  LEFT JOIN rejection ON rejection.group_number = cursor.group_number AND rejection.topic = entry.topic
+   AND rejection.partition = entry.partition AND rejection."offset" = entry."offset"
+  WHERE entry.message = $1 ORDER BY consumer_group.name, topic.name, entry."offset" LIMIT 1000`;

@@ -1,0 +1,130 @@
+import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
+import { type Loop, type Next } from '../clock/loop.ts';
+import { Loops } from '../clock/loops.ts';
+import { type Lanes, Wakeups } from '../lanes/wakeups.ts';
+import { partitionIdOf, TOPIC_WAKEUPS } from '../topics/topic.ts';
+import { GROUP_WAKEUPS } from './group.ts';
+import { PollStore } from './poll-store.ts';
+
+/** Finds what no notification told of: other replicas behind a pooler, sessions that end. */
+const POLL_MS = 500;
+
+/** A partition that a poll waits for, and the offset that it has not got yet. */
+export interface AwaitedPartition {
+  readonly topic: number;
+  readonly partition: number;
+  readonly next: number;
+}
+
+export interface Waiting {
+  readonly group: number;
+  readonly member: string;
+  readonly awaited: readonly AwaitedPartition[];
+}
+
+export type WaitEnd = 'changed' | 'timeout' | 'closed' | 'stopping';
+
+interface Waiter extends Waiting {
+  readonly partitions: ReadonlySet<number>;
+  readonly end: (how: WaitEnd) => void;
+}
+
+/** All polls that wait at this replica: no connection each, one query for all of them. */
+@Injectable()
+export class PollWaiters implements BeforeApplicationShutdown {
+  private readonly waiters = new Set<Waiter>();
+  /** By partition: every batch of messages looks up the waiters of its partitions. */
+  private readonly readers = new Map<number, Set<Waiter>>();
+  private readonly loop: Loop;
+  private stopping = false;
+
+  constructor(
+    private readonly store: PollStore,
+    wakeups: Wakeups,
+    loops: Loops,
+  ) {
+    this.loop = loops.run('api', 'group-polls', POLL_MS, () => this.pass());
+    wakeups.on(TOPIC_WAKEUPS, (partitions) => this.wakeReaders(partitions));
+    wakeups.on(GROUP_WAKEUPS, (groups) => this.wakeMembers(groups));
+  }
+
+  /** Until there are messages or the assignment may have changed; `closed`: the client went away. */
+  wait(waiting: Waiting, ms: number, closed: AbortSignal): Promise<WaitEnd> {
+    if (this.stopping) return Promise.resolve('stopping');
+    if (closed.aborted) return Promise.resolve('closed');
+    return new Promise((resolve) => {
+      const onClosed = () => end('closed');
+      const end = (how: WaitEnd) => {
+        clearTimeout(timer);
+        closed.removeEventListener('abort', onClosed);
+        this.remove(waiter);
+        resolve(how);
+      };
+      const partitions = new Set(
+        waiting.awaited.map(({ topic, partition }) => partitionIdOf(topic, partition)),
+      );
+      const waiter: Waiter = { ...waiting, partitions, end };
+      const timer = setTimeout(() => end('timeout'), ms);
+      closed.addEventListener('abort', onClosed, { once: true });
+      this.add(waiter);
+      // What came after the last read of the database, and before this, was not announced to this waiter.
+      this.loop.wake();
+    });
+  }
+
+  /** A replica that stops returns all waiting polls at once, empty. */
+  beforeApplicationShutdown(): void {
+    this.stopping = true;
+    for (const waiter of [...this.waiters]) waiter.end('stopping');
+  }
+
+  private add(waiter: Waiter): void {
+    this.waiters.add(waiter);
+    for (const partition of waiter.partitions) {
+      const readers = this.readers.get(partition);
+      if (readers) readers.add(waiter);
+      else this.readers.set(partition, new Set([waiter]));
+    }
+  }
+
+  private remove(waiter: Waiter): void {
+    this.waiters.delete(waiter);
+    for (const partition of waiter.partitions) {
+      const readers = this.readers.get(partition);
+      readers?.delete(waiter);
+      if (readers?.size === 0) this.readers.delete(partition);
+    }
+  }
+
+  private wakeReaders(partitions: Lanes): void {
+    const woken =
+      partitions.size === 0
+        ? this.waiters
+        : [...partitions].flatMap((partition) => [...(this.readers.get(partition) ?? [])]);
+    for (const waiter of [...woken]) waiter.end('changed');
+  }
+
+  private wakeMembers(groups: Lanes): void {
+    for (const waiter of [...this.waiters])
+      if (groups.size === 0 || groups.has(waiter.group)) waiter.end('changed');
+  }
+
+  private async pass(): Promise<Next> {
+    if (this.waiters.size === 0) return 'idle';
+    const waiting = [...this.waiters];
+    const lowest = new Map<number, AwaitedPartition>();
+    for (const one of waiting.flatMap(({ awaited }) => awaited)) {
+      const partition = partitionIdOf(one.topic, one.partition);
+      if ((lowest.get(partition)?.next ?? Number.POSITIVE_INFINITY) > one.next) lowest.set(partition, one);
+    }
+    const groups = [...new Set(waiting.map(({ group }) => group))];
+    await this.store.touchAll(waiting);
+    const changes = await this.store.changes([...lowest.values()], groups);
+    const partitions = changes.filter(({ kind }) => kind === 'topic');
+    if (partitions.length)
+      this.wakeReaders(new Set(partitions.map((one) => partitionIdOf(one.number, one.partition))));
+    const unbalanced = changes.filter(({ kind }) => kind === 'group');
+    if (unbalanced.length) this.wakeMembers(new Set(unbalanced.map(({ number }) => number)));
+    return 'idle';
+  }
+}

@@ -1,0 +1,215 @@
+import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import { Semaphore } from '../clock/semaphore.ts';
+import { Problem } from '../http/problems.ts';
+import { Commits } from './commits.ts';
+import { GroupBalancer } from './group-balancer.ts';
+import { GroupMetrics } from './group-metrics.ts';
+import { memberUnknown, noGroup } from './groups-store.ts';
+import { DEFAULT_BYTES, DEFAULT_MESSAGES, type PollRequest, waitOf } from './poll-request.ts';
+import {
+  type BatchRow,
+  type MemberCursor,
+  type OffsetOf,
+  type PollReply,
+  PollStore,
+  type StateRow,
+} from './poll-store.ts';
+import { pollText } from './poll-view.ts';
+import { PollWaiters } from './poll-waiters.ts';
+
+/** Each takes a connection of the engine; many polls must not delay the processing of messages. */
+const MAX_AT_ONCE = 4;
+
+interface PollRound {
+  readonly group: string;
+  readonly request: PollRequest;
+  readonly poll: string | undefined;
+  readonly waited: boolean;
+  readonly commit: readonly OffsetOf[];
+  readonly next: readonly OffsetOf[];
+}
+
+export interface PollResult {
+  readonly text: string;
+  readonly batches: readonly BatchRow[];
+}
+
+/** The long poll of a consumer: commits, hands out, waits. */
+@Injectable()
+export class Polls {
+  private readonly roundTrips = new Semaphore(MAX_AT_ONCE);
+  /** Members whose poll this replica serves. One that another replica serves is replaced by a later one. */
+  private readonly inProgress = new Set<string>();
+
+  constructor(
+    private readonly store: PollStore,
+    private readonly commits: Commits,
+    private readonly balancer: GroupBalancer,
+    private readonly waiters: PollWaiters,
+    private readonly metrics: GroupMetrics,
+  ) {}
+
+  /** Undefined: the client went away. */
+  async poll(group: string, request: PollRequest, closed: AbortSignal): Promise<PollResult | undefined> {
+    const { member } = request;
+    if (request.max === 0) return this.heartbeat(group, request);
+    if (this.inProgress.has(member))
+      throw new Problem(
+        'poll-in-progress',
+        'A member polls once at a time; wait for the previous poll to end.',
+      );
+    this.inProgress.add(member);
+    try {
+      return await this.pollAndWait(group, request, closed);
+    } finally {
+      this.inProgress.delete(member);
+    }
+  }
+
+  private async heartbeat(group: string, request: PollRequest): Promise<PollResult> {
+    const { polled, outcomes } = await this.firstRound(group, request, undefined);
+    return { text: pollText(polled, outcomes), batches: [] };
+  }
+
+  /** Ends with messages, or when the assignment changed, or the time is over. */
+  private async pollAndWait(
+    group: string,
+    request: PollRequest,
+    closed: AbortSignal,
+  ): Promise<PollResult | undefined> {
+    const { member } = request;
+    const deadline = performance.now() + waitOf(request);
+    const poll = randomUUID();
+    const first = await this.firstRound(group, request, poll);
+    let polled = first.polled;
+    const known = fingerprint(polled.state!);
+    while (polled.batches.length === 0 && fingerprint(polled.state!) === known) {
+      const waitMs = deadline - performance.now();
+      if (waitMs <= 0) break;
+      const end = await this.waiters.wait(waitingOf(polled.state!, member), waitMs, closed);
+      if (end === 'closed') return undefined;
+      polled = await this.pollOnce({ group, request, poll, waited: true, commit: [], next: [] });
+      if (end !== 'changed') break;
+    }
+    if (closed.aborted) return this.unread(group, member, polled.batches);
+    this.count(group, polled.batches);
+    return { text: pollText(polled, first.outcomes), batches: polled.batches };
+  }
+
+  /** The response was not sent: its messages are given back. */
+  async unread(group: string, member: string, batches: readonly BatchRow[]): Promise<undefined> {
+    if (batches.length > 0) await this.store.giveBack(group, member, batches);
+  }
+
+  private async firstRound(group: string, request: PollRequest, poll: string | undefined) {
+    const { commit = [], member } = request;
+    const next = (request.next ?? []).map(({ next, ...place }) => ({ ...place, offset: next }));
+    // A rejection takes statements that depend on each other.
+    const rejects = commit.some(({ rejected = [] }) => rejected.length > 0);
+    const outcomes = rejects ? (await this.commits.commit(group, member, commit)).outcomes : undefined;
+    const polled = await this.pollOnce({
+      group,
+      request,
+      poll,
+      waited: false,
+      commit: rejects ? [] : commit,
+      next,
+    });
+    if (!rejects) this.commits.count(group, polled.outcomes);
+    return {
+      polled,
+      outcomes: commit.map((item, index) => ({ item, ...(outcomes ?? polled.outcomes)[index]! })),
+    };
+  }
+
+  /** One round trip; a second one if partitions had to be assigned, which hands out messages only if the first one did not. */
+  private async pollOnce(round: PollRound): Promise<PollReply> {
+    const polled = await this.roundTrip(round);
+    this.check(polled.state, round);
+    if (this.hasExpired(polled.state!)) return this.refuseExpired(round, polled);
+    if (!polled.state!.unbalanced) return polled;
+    await this.balancer.run(round.group);
+    const isServed = polled.batches.length > 0;
+    const request = isServed ? { ...round.request, max: 0 } : round.request;
+    const after = await this.roundTrip({ ...round, request, commit: [], next: [] });
+    this.check(after.state, round);
+    return { ...after, outcomes: polled.outcomes, batches: isServed ? polled.batches : after.batches };
+  }
+
+  private async roundTrip({ group, request, poll, waited, commit, next }: PollRound): Promise<PollReply> {
+    await this.roundTrips.acquire();
+    try {
+      return await this.store.poll({
+        group,
+        member: request.member,
+        poll,
+        waited,
+        max: request.max ?? DEFAULT_MESSAGES,
+        maxBytes: request.maxBytes ?? DEFAULT_BYTES,
+        commit,
+        next,
+      });
+    } finally {
+      this.roundTrips.release();
+    }
+  }
+
+  private check(state: StateRow | undefined, { poll }: PollRound): void {
+    if (!state) throw noGroup();
+    if (!state.known) throw memberUnknown();
+    if (poll !== undefined && state.poll !== poll)
+      throw new Problem('poll-in-progress', 'A later poll of this member replaced this one.');
+  }
+
+  private hasExpired({ on_expired, cursors }: StateRow): boolean {
+    return on_expired === 'stop' && cursors.some((cursor) => !cursor.draining && isExpired(cursor));
+  }
+
+  /** What was handed out of other partitions is given back: the problem has no place for it. */
+  private async refuseExpired({ group, request }: PollRound, { state, batches }: PollReply): Promise<never> {
+    await this.unread(group, request.member, batches);
+    const places = state!.cursors
+      .filter(isExpired)
+      .map(
+        ({ topic, partition, handed, earliest }) => `${topic}/${partition}: ${handed + 1} to ${earliest - 1}`,
+      );
+    throw new Problem(
+      'offsets-expired',
+      `Messages that the group has not read are no longer kept (${places.join(', ')}). An admin has to seek: POST /v1/groups/${group}/seek.`,
+    );
+  }
+
+  private count(group: string, batches: readonly BatchRow[]): void {
+    const sum = (of: (batch: BatchRow) => number) => batches.reduce((total, batch) => total + of(batch), 0);
+    this.metrics.handed.inc(
+      { group },
+      sum(({ count }) => count),
+    );
+    this.metrics.skipped.inc(
+      { group },
+      sum(({ first, expected }) => Math.max(0, first - expected)),
+    );
+  }
+}
+
+/** Messages that it has not read are no longer kept. */
+function isExpired({ earliest, handed }: MemberCursor): boolean {
+  return earliest > handed + 1;
+}
+
+/** Changes when the assignment does. */
+function fingerprint({ cursors }: StateRow): string {
+  return cursors
+    .map(({ number, partition, fence, draining }) => [number, partition, fence, draining].join('/'))
+    .join();
+}
+
+function waitingOf({ number, cursors }: StateRow, member: string) {
+  const open = cursors.filter(({ draining }) => !draining);
+  return {
+    group: number,
+    member,
+    awaited: open.map((cursor) => ({ topic: cursor.number, partition: cursor.partition, next: cursor.next })),
+  };
+}

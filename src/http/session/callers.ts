@@ -1,0 +1,42 @@
+import { Injectable } from '@nestjs/common';
+import type { FastifyRequest } from 'fastify';
+import { bearerToken, type Caller, unauthenticated } from '../access.ts';
+import { ApiKeys } from '../keys/api-keys.ts';
+import type { Authenticator } from '../server.ts';
+import { rejectOtherSites } from './same-origin.ts';
+import { sessionCookieOf } from './session-cookie.ts';
+import { Sessions } from './sessions.ts';
+
+export interface Authenticated {
+  readonly caller: Caller;
+  /** When the session ends; undefined without one. */
+  readonly expiresAt?: Date;
+}
+
+/** Finds who makes a request: by its api key, else by the cookie of its session. */
+@Injectable()
+export class Callers implements Authenticator {
+  constructor(
+    private readonly apiKeys: ApiKeys,
+    private readonly sessions: Sessions,
+  ) {}
+
+  get anonymous(): Caller | undefined {
+    return this.apiKeys.anonymous;
+  }
+
+  /** Throws a 401, or a 403 for a session that another site tries to use. */
+  async authenticate(request: FastifyRequest): Promise<Authenticated> {
+    if (this.anonymous) return { caller: this.anonymous };
+    const cookie = request.headers.authorization === undefined ? sessionCookieOf(request) : undefined;
+    if (cookie !== undefined) {
+      rejectOtherSites(request);
+      const session = await this.sessions.find(cookie);
+      if (session) return session;
+      throw unauthenticated('The session is over. Sign in again, or send an API key.');
+    }
+    const caller = await this.apiKeys.callerOf(bearerToken(request));
+    if (caller) return { caller };
+    throw unauthenticated('The API key is unknown or revoked.');
+  }
+}

@@ -1,0 +1,145 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { Problem, retryAfter } from '../http/problems.ts';
+import type { Topic } from '../topics/topic.ts';
+import { refuseForeign } from './foreign-messages.ts';
+import { Ingest } from './ingest.ts';
+import { IngestMetrics } from './ingest-metrics.ts';
+import { isRefusal, type Outcome, type Refusal } from './message-acceptor.ts';
+import type { AcceptedMessage } from './post-messages.openapi.ts';
+import type { PostedMessages, readPost } from './read-request.ts';
+
+/** A POST of messages, from the request to the response. */
+@Injectable()
+export class PostMessages {
+  private readonly rateLimit: RateLimit;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly ingest: Ingest,
+    private readonly metrics: IngestMetrics,
+  ) {
+    this.rateLimit = new RateLimit(settings.apiKeyRateLimit);
+  }
+
+  /** Messages that are posted to a topic need no type, and may have only one that the topic takes. */
+  async reply(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    read: typeof readPost,
+    to?: { readonly topic: Topic; readonly takes: (type: string) => boolean },
+  ): Promise<void> {
+    const { headers, body, caller } = request;
+    const posted = read({
+      headers,
+      body,
+      caller: caller.name,
+      maxBytes: this.settings.bodyLimit,
+      defaultType: to?.topic.name,
+    });
+    refuseForeign(posted, caller);
+    if (to) refuseOtherTypes(posted, to);
+    this.rateLimit.take(caller.name, posted.messages.length);
+    const outcomes = await this.ingest.post(posted);
+    refuseConflicts(outcomes, posted);
+    this.metrics.count(outcomes);
+    if (posted.batch) replyBatch(outcomes, reply);
+    else replyOne(outcomes[0]!, reply);
+  }
+}
+
+function replyOne(outcome: Outcome, reply: FastifyReply): void {
+  void reply
+    .code(outcome.kind === 'accepted' ? 202 : 200)
+    .header('location', `/v1/messages/${encodeURIComponent(outcome.id)}`)
+    .send(replyBody(outcome));
+}
+
+function replyBatch(outcomes: readonly Outcome[], reply: FastifyReply): void {
+  void reply.code(202).send({ messages: outcomes.map(replyBody) });
+}
+
+function replyBody(outcome: Outcome): AcceptedMessage {
+  // A refusal has been thrown before.
+  const { kind, id, status, gap, gapFilled } = outcome as Exclude<Outcome, Refusal>;
+  return {
+    id,
+    status,
+    ...(kind === 'duplicate' ? { duplicate: true } : {}),
+    ...(gap ? { gap } : {}),
+    ...(gapFilled ? { gapFilled } : {}),
+  };
+}
+
+/** Without this, the message would be stored and never be in the topic that it was posted to. */
+function refuseOtherTypes(
+  { messages, batch, pointer }: PostedMessages,
+  { topic, takes }: { readonly topic: Topic; readonly takes: (type: string) => boolean },
+): void {
+  const errors = messages.flatMap(({ type }, index) =>
+    takes(type)
+      ? []
+      : [
+          {
+            pointer: `${batch ? `${pointer}/${index}` : ''}/type`,
+            detail: `"${type}" is not a type of this topic`,
+          },
+        ],
+  );
+  if (errors.length === 0) return;
+  throw new Problem('invalid', `The topic ${topic.name} takes only the types ${topic.types.join(', ')}.`, {
+    errors,
+  });
+}
+
+function refuseConflicts(outcomes: readonly Outcome[], { batch, pointer }: PostedMessages): void {
+  const errors = outcomes.flatMap((outcome, index) =>
+    isRefusal(outcome) ? [{ pointer: batch ? `${pointer}/${index}` : '', detail: reasonOf(outcome) }] : [],
+  );
+  if (errors.length) throw new Problem('conflict', errors[0]!.detail, { errors });
+}
+
+function reasonOf(outcome: Outcome): string {
+  return outcome.kind === 'too-many-gaps'
+    ? 'This producer skipped too many numbers; continue with a new Producer-Id.'
+    : `The id "${outcome.id}" is taken by a message with other content.`;
+}
+
+interface Bucket {
+  tokens: number;
+  filledAtMs: number;
+}
+
+/** API_KEY_RATE_LIMIT: a token bucket per api key, on this replica. */
+class RateLimit {
+  private readonly buckets = new Map<string, Bucket>();
+
+  constructor(private readonly perSecond: number) {}
+
+  /** A batch larger than a full bucket is accepted when the bucket is full, and leaves it negative. */
+  take(caller: string, messages: number): void {
+    if (this.perSecond === 0) return;
+    const bucket = this.filled(caller);
+    const needed = Math.min(messages, this.perSecond);
+    if (bucket.tokens < needed) {
+      const seconds = (needed - bucket.tokens) / this.perSecond;
+      throw new Problem(
+        'too-many-requests',
+        `This key may post ${this.perSecond} messages per second.`,
+        retryAfter(seconds),
+      );
+    }
+    bucket.tokens -= messages;
+  }
+
+  private filled(caller: string): Bucket {
+    const now = performance.now();
+    const bucket = this.buckets.get(caller) ?? { tokens: this.perSecond, filledAtMs: now };
+    const gained = ((now - bucket.filledAtMs) / 1000) * this.perSecond;
+    bucket.tokens = Math.min(this.perSecond, bucket.tokens + gained);
+    bucket.filledAtMs = now;
+    this.buckets.set(caller, bucket);
+    return bucket;
+  }
+}

@@ -1,0 +1,50 @@
+const TEXT = { type: 'string' } as const;
+const MAYBE_TEXT = { ...TEXT, nullable: true };
+const TIME = { ...TEXT, format: 'date-time' };
+const COUNT = { type: 'integer' } as const;
+
+const ATTEMPT = {
+  type: 'object',
+  required: ['at', 'attempt', 'status', 'error', 'durationMs', 'excerpt'],
+  properties: {
+    at: TIME,
+    attempt: COUNT,
+    status: { ...COUNT, nullable: true, description: 'The HTTP status of the response.' },
+    error: MAYBE_TEXT,
+    durationMs: { ...COUNT, nullable: true },
+    excerpt: { ...MAYBE_TEXT, description: 'The beginning of the response.' },
+  },
+};
+
+/** A delivery with its attempts and its message. */
+export const DELIVERY = {
+  type: 'object',
+  required: ['id', 'messageId', 'source', 'type', 'key', 'listener', 'status', 'attempt', 'attempts'],
+  properties: {
+    id: { ...TEXT, description: 'The `webhook-id`.' },
+    messageId: { ...MAYBE_TEXT, description: 'null if its retention is over.' },
+    source: MAYBE_TEXT,
+    type: MAYBE_TEXT,
+    key: MAYBE_TEXT,
+    listener: MAYBE_TEXT,
+    status: TEXT,
+    attempt: COUNT,
+    sequence: COUNT,
+    error: MAYBE_TEXT,
+    createdAt: TIME,
+    settledAt: { ...TIME, nullable: true },
+    attempts: { type: 'array', items: ATTEMPT, description: 'The newest 50.' },
+    attemptsTotal: COUNT,
+    ruling: { type: 'object', description: 'What an operator decided about it as a dead letter.' },
+  },
+};
+
+export const RESENT = {
+  type: 'object',
+  required: ['id', 'status', 'replay'],
+  properties: {
+    id: TEXT,
+    status: { ...TEXT, description: 'Its status until it is sent again.' },
+    replay: { ...TEXT, description: 'The replay of this one delivery.' },
+  },
+};

@@ -1,0 +1,35 @@
+const TEXT = { type: 'string' } as const;
+const POINTS = { type: 'array', items: { type: 'number', nullable: true } } as const;
+
+/** Series over all replicas. */
+export const ACTIVITY = {
+  type: 'object',
+  required: ['from', 'to', 'stepSeconds', 'times', 'inbox', 'listeners', 'groups'],
+  properties: {
+    from: { ...TEXT, format: 'date-time' },
+    to: { ...TEXT, format: 'date-time' },
+    stepSeconds: { type: 'integer' },
+    times: { type: 'array', items: { ...TEXT, format: 'date-time' }, description: 'When each step starts.' },
+    inbox: {
+      type: 'object',
+      required: ['accepted', 'applied', 'failed', 'dead'],
+      properties: { accepted: POINTS, applied: POINTS, failed: POINTS, dead: POINTS },
+    },
+    listeners: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['name', 'delivered', 'failed', 'p95Ms'],
+        properties: { name: TEXT, delivered: POINTS, failed: POINTS, p95Ms: POINTS },
+      },
+    },
+    groups: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['name', 'committed'],
+        properties: { name: TEXT, committed: POINTS },
+      },
+    },
+  },
+};

@@ -1,0 +1,90 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../../database/database.ts';
+import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
+import {
+  DEAD_LETTERS,
+  ENDLESS_HOLDS,
+  LISTENERS,
+  LIVE_ROLES,
+  PRODUCER_GAPS,
+  STALLED_JOBS,
+} from './attention.sql.ts';
+
+export interface DeadLettersRow {
+  readonly stage: 'inbox' | 'outbox' | 'group';
+  readonly listener: string | null;
+  readonly group: string | null;
+  readonly fingerprint: string;
+  readonly count: number;
+  readonly since: Date;
+  /** There are more dead letters of the stage than were counted. */
+  readonly capped: boolean;
+}
+
+export interface ListenerRow {
+  readonly name: string;
+  readonly state: string;
+  readonly stateReason: string | null;
+  readonly stateSince: Date;
+  /** Of an open circuit; null if it is closed. */
+  readonly reason: string | null;
+  readonly openSince: Date | null;
+  readonly closedUntil: Date | null;
+}
+
+export interface HoldRow {
+  readonly key: string;
+  readonly reason: string;
+  readonly since: Date;
+}
+
+export interface JobRow {
+  readonly kind: 'stalled-revive' | 'stalled-replay';
+  readonly id: number;
+  readonly what: 'revive' | 'discard' | 'replay';
+  readonly listener: string | null;
+  readonly since: Date;
+}
+
+export interface GapRow {
+  readonly source: string;
+  readonly id: string;
+  readonly since: Date;
+  readonly first: number;
+  readonly count: number;
+}
+
+/** What the observation of the backlog does not have. */
+export interface Findings {
+  readonly dead: readonly DeadLettersRow[];
+  readonly listeners: readonly ListenerRow[];
+  readonly holds: readonly HoldRow[];
+  readonly jobs: readonly JobRow[];
+  readonly roles: readonly string[];
+  readonly gaps: readonly GapRow[];
+}
+
+@Injectable()
+export class AttentionStore {
+  constructor(private readonly database: Database) {}
+
+  async find(): Promise<Findings> {
+    const [, dead, listeners, holds, jobs, roles, gaps] = await this.database.inOneRoundTrip([
+      [FORCE_INDEX_PLANS],
+      [DEAD_LETTERS],
+      [LISTENERS],
+      [ENDLESS_HOLDS],
+      [STALLED_JOBS],
+      [LIVE_ROLES],
+      [PRODUCER_GAPS],
+    ]);
+    return {
+      dead: dead as DeadLettersRow[],
+      listeners: listeners as ListenerRow[],
+      holds: holds as HoldRow[],
+      jobs: jobs as JobRow[],
+      roles: (roles as { role: string }[]).map(({ role }) => role),
+      gaps: gaps as GapRow[],
+    };
+  }
+}

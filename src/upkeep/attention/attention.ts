@@ -1,0 +1,34 @@
+import { Injectable } from '@nestjs/common';
+import { type Snapshot, Snapshots } from '../observation/snapshots.ts';
+import { type Item, itemOf, ranked } from './attention-item.ts';
+import { AttentionStore } from './attention-store.ts';
+import { findingsInBacklog } from './findings-in-backlog.ts';
+import { findingsInTables } from './findings-in-tables.ts';
+
+export interface Seen {
+  readonly observedAt: Date;
+  readonly items: readonly Item[];
+}
+
+/** What needs an operator now. Read together with the backlog, so at most once a second on this replica. */
+@Injectable()
+export class Attention {
+  private last: { readonly snapshot: Snapshot; readonly seen: Promise<Seen> } | undefined;
+
+  constructor(
+    private readonly snapshots: Snapshots,
+    private readonly store: AttentionStore,
+  ) {}
+
+  now(): Promise<Seen> {
+    const snapshot = this.snapshots.recent();
+    if (this.last?.snapshot !== snapshot) this.last = { snapshot, seen: this.look(snapshot) };
+    return this.last.seen;
+  }
+
+  private async look({ at, observed }: Snapshot): Promise<Seen> {
+    const [inBacklog, inTables] = await Promise.all([observed, this.store.find()]);
+    const findings = [...findingsInBacklog(inBacklog, at), ...findingsInTables(inTables)];
+    return { observedAt: at, items: ranked(findings.map(itemOf)) };
+  }
+}

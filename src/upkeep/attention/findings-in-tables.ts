@@ -1,0 +1,118 @@
+import type { Role } from '../../config/settings.ts';
+import type { Finding } from './attention-item.ts';
+import type { DeadLettersRow, Findings, GapRow, HoldRow, JobRow, ListenerRow } from './attention-store.ts';
+
+const ROLES: readonly (readonly [Role, consequence: string])[] = [
+  ['inbox', 'messages are not processed'],
+  ['outbox', 'nothing is delivered'],
+  ['upkeep', 'schedules, retention, revives and replays stand still'],
+];
+
+/** Pure: what in the findings of the tables needs an operator. */
+export function findingsInTables({ dead, listeners, holds, jobs, roles, gaps }: Findings): Finding[] {
+  return [
+    ...ROLES.filter(([role]) => !roles.includes(role)).map(roleMissing),
+    ...listeners.flatMap(ofListener),
+    ...dead.map(deadLetters),
+    ...jobs.map(stalled),
+    ...gaps.map(gap),
+    ...holds.map(endlessHold),
+  ];
+}
+
+function roleMissing([role, consequence]: readonly [string, string]): Finding {
+  return {
+    kind: 'role-missing',
+    sentence: `No replica runs the role ${role}: ${consequence}.`,
+    nextStep: `Start a replica whose ROLES include ${role}.`,
+    subject: { stage: role },
+  };
+}
+
+function ofListener(row: ListenerRow): Finding[] {
+  const { name } = row;
+  const path = `/v1/listeners/${encodeURIComponent(name)}`;
+  const subject = { listener: name };
+  if (row.state === 'disabled')
+    return [
+      {
+        kind: 'listener-disabled',
+        sentence: `The listener ${name} is disabled${row.stateReason ? `: ${row.stateReason}` : ''}.`,
+        nextStep: 'Correct the endpoint, then resume the listener.',
+        subject,
+        since: row.stateSince,
+        action: { label: 'Resume', method: 'POST', path: `${path}/resume` },
+      },
+    ];
+  return [
+    {
+      kind: 'circuit-open',
+      sentence: `The circuit of the listener ${name} is open: ${row.reason}.`,
+      nextStep: 'See what its endpoint responds. It is tried again by itself.',
+      subject,
+      since: row.openSince,
+      action: { label: 'Test', method: 'POST', path: `${path}/test` },
+    },
+  ];
+}
+
+function deadLetters({ stage, listener, group, fingerprint, count, since, capped }: DeadLettersRow): Finding {
+  const where = {
+    stage,
+    ...(listener === null ? {} : { listener }),
+    ...(group === null ? {} : { group }),
+  };
+  const owner = listener ?? group;
+  const of = owner === null ? 'in the inbox' : stage === 'group' ? `of the group ${group}` : `for ${owner}`;
+  return {
+    kind: 'dead-letters',
+    sentence: `${capped ? 'At least ' : ''}${count} dead ${count === 1 ? 'letter' : 'letters'} ${of}: ${fingerprint}`,
+    nextStep: 'Correct the cause, then revive them; or discard them.',
+    subject: { ...where, fingerprint },
+    since,
+    count,
+    action: {
+      label: 'Revive',
+      method: 'POST',
+      path: '/v1/dead-letters/revive',
+      body: { filter: { ...where, error: fingerprint } },
+    },
+  };
+}
+
+function stalled({ kind, id, what, listener, since }: JobRow): Finding {
+  const path =
+    listener === null
+      ? `/v1/dead-letters/rulings/${id}/cancel`
+      : `/v1/listeners/${encodeURIComponent(listener)}/replays/${id}/cancel`;
+  return {
+    kind,
+    sentence: `The ${what} ${id}${listener === null ? '' : ` of ${listener}`} does not get ahead.`,
+    nextStep: 'See what it waits for: a listener that is down or paused, or a replica with the role upkeep.',
+    subject: listener === null ? { action: String(id) } : { listener, replay: String(id) },
+    since,
+    action: { label: 'Cancel', method: 'POST', path },
+  };
+}
+
+function gap({ source, id, since, first, count }: GapRow): Finding {
+  return {
+    kind: 'producer-gap',
+    sentence: `${count} numbers of the producer ${id} (${source}) are missing, from ${first} on.`,
+    nextStep: 'Let the producer send them again, or see what it lost.',
+    subject: { producer: id },
+    since,
+    count,
+  };
+}
+
+function endlessHold({ key, reason, since }: HoldRow): Finding {
+  return {
+    kind: 'hold-without-end',
+    sentence: `The key ${key} is held without end: ${reason}.`,
+    nextStep: 'End the hold when its messages may continue.',
+    subject: { key },
+    since,
+    action: { label: 'End the hold', method: 'DELETE', path: `/v1/keys/${encodeURIComponent(key)}/hold` },
+  };
+}

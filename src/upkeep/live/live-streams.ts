@@ -1,0 +1,92 @@
+import { Injectable } from '@nestjs/common';
+import { Problem, retryAfter } from '../../http/problems.ts';
+import { Readiness } from '../health/readiness.ts';
+import { LiveFrames } from './live-frames.ts';
+import type { Viewer } from './viewer.ts';
+
+const MAX_STREAMS = 200;
+const MAX_PER_OWNER = 8;
+const TICK_MS = 1_000;
+/** Every replica must reject a revoked key within 5 s, and each learns of it within 2 s. */
+const CHECK_MS = 1_500;
+
+/**
+ * Sends one snapshot per second to all viewers. Nobody looks at the database without a viewer, and once a second with any number
+ * of them. A snapshot replaces the one before, so a viewer that is slow misses nothing.
+ */
+@Injectable()
+export class LiveStreams {
+  private readonly viewers = new Set<Viewer>();
+  private isTicking = false;
+  private checkedAtMs = 0;
+
+  constructor(
+    private readonly frames: LiveFrames,
+    private readonly readiness: Readiness,
+  ) {
+    readiness.onDraining(() => this.endAll());
+  }
+
+  get size(): number {
+    return this.viewers.size;
+  }
+
+  /** Throws a problem if there are too many, or if this replica is about to stop. */
+  refuseMore(owner: string): void {
+    if (this.readiness.status === 'draining')
+      throw new Problem('stopping', 'This replica is shutting down. Connect again.', retryAfter(1));
+    if (this.viewers.size >= MAX_STREAMS)
+      throw new Problem('overloaded', `This replica has ${MAX_STREAMS} live streams.`, retryAfter(10));
+    const own = [...this.viewers].filter((viewer) => viewer.owner === owner);
+    if (own.length >= MAX_PER_OWNER)
+      throw new Problem(
+        'too-many-requests',
+        `This session or API key has ${MAX_PER_OWNER} live streams; close one of them.`,
+        retryAfter(10),
+      );
+  }
+
+  /** Sends to the viewer until it is removed; the first snapshot at once. */
+  add(viewer: Viewer): void {
+    this.viewers.add(viewer);
+    void this.frames.next().then(({ text }) => viewer.send(text));
+    if (this.isTicking) return;
+    this.isTicking = true;
+    this.tickIn(TICK_MS);
+  }
+
+  remove(viewer: Viewer): void {
+    this.viewers.delete(viewer);
+  }
+
+  private tickIn(ms: number): void {
+    setTimeout(() => void this.tick(), ms).unref();
+  }
+
+  private async tick(): Promise<void> {
+    this.isTicking = this.viewers.size > 0;
+    if (!this.isTicking) return;
+    const startedAt = Date.now();
+    const { text, observedAt } = await this.frames.next();
+    for (const viewer of this.viewers) viewer.send(text);
+    this.endRefused();
+    // Right after the last snapshot is a second old: a moment earlier, the same one would be sent again.
+    const due = (observedAt?.getTime() ?? startedAt) + TICK_MS + 1;
+    this.tickIn(Math.min(TICK_MS, Math.max(due - Date.now(), 0)));
+  }
+
+  /** Nobody waits for it: to learn that a key is gone may take a query. */
+  private endRefused(): void {
+    if (performance.now() - this.checkedAtMs < CHECK_MS) return;
+    this.checkedAtMs = performance.now();
+    for (const viewer of this.viewers)
+      void viewer.isAllowed().then((allowed) => {
+        if (!allowed) viewer.end();
+      });
+  }
+
+  /** Open streams must not delay the stop. */
+  private endAll(): void {
+    for (const viewer of this.viewers) viewer.end();
+  }
+}

@@ -1,0 +1,33 @@
+const TEXT = { type: 'string' } as const;
+const TIME = { ...TEXT, format: 'date-time' };
+const COUNT = { type: 'integer' } as const;
+
+export const REPLICAS = {
+  type: 'object',
+  required: ['items', 'next'],
+  properties: {
+    items: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['id', 'roles', 'version', 'host', 'startedAt', 'seenAt', 'alive', 'lanes'],
+        properties: {
+          id: { ...TEXT, description: 'Another one after each start.' },
+          roles: { type: 'array', items: TEXT },
+          version: TEXT,
+          host: TEXT,
+          startedAt: TIME,
+          seenAt: TIME,
+          alive: { type: 'boolean', description: 'It was seen within the last 20 s.' },
+          lanes: {
+            type: 'object',
+            description: 'How many lanes it holds now.',
+            required: ['inbox', 'outbox'],
+            properties: { inbox: COUNT, outbox: COUNT },
+          },
+        },
+      },
+    },
+    next: { ...TEXT, nullable: true },
+  },
+};

@@ -1,0 +1,113 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import openapiTS, { astToString } from 'openapi-typescript';
+import { sharedReplica } from '../support/shared-replica.ts';
+
+const TSC = resolve(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
+
+/** A client of a few lines, typed by the document alone. */
+const CLIENT = `
+import type { paths } from './api.js';
+
+type Success = 200 | 201 | 202;
+type Body<Operation> = Operation extends { responses: infer Responses }
+  ? { [Status in keyof Responses & Success]: Responses[Status] extends { content: { 'application/json': infer Json } } ? Json : never }[keyof Responses & Success]
+  : never;
+type Query<Operation> = Operation extends { parameters: { query?: infer Parameters } } ? Parameters : never;
+type Gets = { [Path in keyof paths]: paths[Path] extends { get: object } ? Path : never }[keyof paths];
+
+export declare function get<Path extends Gets>(path: Path, query?: Query<paths[Path]['get']>): Promise<Body<paths[Path]['get']>>;
+export declare function post<Path extends '/v1/messages' | '/v1/listeners/{name}/pull'>(
+  path: Path,
+  body: NonNullable<paths[Path]['post']['requestBody']>['content']['application/json'],
+): Promise<Body<paths[Path]['post']>>;
+`;
+
+const USE = `
+import type { components } from './api.js';
+import { get, post } from './client.js';
+
+type Listener = components['schemas']['Listener'];
+
+export async function summary(): Promise<string[]> {
+  const { items, next } = await get('/v1/dead-letters', { stage: 'group', limit: 100 });
+  const cursor: string | null = next;
+  const message = await get('/v1/messages/{id}');
+  const attempts = message.deliveries.flatMap(({ attempts }) => attempts.map(({ status }) => status ?? 0));
+  const why = await get('/v1/messages/{id}/why');
+  const until = why.waitsFor.kind === 'hold' ? why.waitsFor.until : null;
+  const { inbox, listeners } = await get('/v1/backlog');
+  const names: Listener['name'][] = listeners.map(({ name }) => name);
+  const accepted = await post('/v1/messages', { type: 'order.placed', payload: [1, null, 'any'] });
+  const pulled = await post('/v1/listeners/{name}/pull', { max: 10, wait: '20s' });
+  const { status } = await get('/readyz');
+  const ready: 'ready' = status;
+  return [ready, String(cursor), String(until), ...names, ...attempts.map(String), String(inbox.ready),
+    ...items.map(({ id, waiting }) => id + waiting), 'id' in accepted ? accepted.status : '', pulled.leaseFor];
+}
+`;
+
+const MISTAKES = [
+  ['a misspelt member', `get('/v1/backlog').then(({ inbox }) => inbox.redy)`, 'TS2551'],
+  ['a value that may be null', `get('/v1/holds').then(({ items }) => items[0]!.until.length)`, 'TS2531'],
+  ['a stage that does not exist', `get('/v1/dead-letters', { stage: 'lost' })`, 'TS2322'],
+  ['a parameter of another type', `get('/v1/messages', { limit: '5' })`, 'TS2322'],
+  ['a parameter that does not exist', `get('/v1/messages', { limits: 5 })`, 'TS2561'],
+  ['a body without a required member', `post('/v1/messages', { type: 'x' })`, 'TS2345'],
+  ['a route that does not exist', `get('/v1/message')`, 'TS2345'],
+] as const;
+
+const { replica } = sharedReplica();
+const folder = mkdtempSync(join(tmpdir(), 'sluice-types-'));
+let errors: string[];
+
+beforeAll(async () => {
+  const document = (await replica.call('GET', '/openapi.json', { key: null })).text;
+  // Else a member of a request with a default would be required.
+  writeFileSync(
+    join(folder, 'api.d.ts'),
+    astToString(await openapiTS(document, { defaultNonNullable: false })),
+  );
+  writeFileSync(join(folder, 'client.ts'), CLIENT);
+  writeFileSync(join(folder, 'use.ts'), USE);
+  MISTAKES.forEach(([, mistake], index) => {
+    const source = `import { get, post } from './client.js';\nvoid [get, post, ${mistake}];\n`;
+    writeFileSync(join(folder, `mistake-${index}.ts`), source);
+  });
+  errors = compile();
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe('the types that openapi-typescript generates', () => {
+  it('are enough for a client that compiles with strict', () => {
+    expect(errors.filter((line) => !line.startsWith('mistake-'))).toEqual([]);
+  });
+
+  it.each(MISTAKES.map(([name, , code], index) => ({ name, code, index })))(
+    'refuse $name',
+    ({ code, index }) => {
+      const found = errors.filter((line) => line.startsWith(`mistake-${index}.ts`));
+      expect(found).toEqual([expect.stringContaining(`error ${code}:`)]);
+    },
+  );
+});
+
+/** The errors, one line each. */
+function compile(): string[] {
+  const files = ['use.ts', ...MISTAKES.map((_, index) => `mistake-${index}.ts`)];
+  const options = [
+    '--strict',
+    '--noEmit',
+    '--skipLibCheck',
+    'false',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2023',
+  ];
+  const run = spawnSync(process.execPath, [TSC, ...options, ...files], { cwd: folder, encoding: 'utf8' });
+  return run.stdout.split('\n').filter((line) => /^\S.* TS\d+: /.test(line));
+}

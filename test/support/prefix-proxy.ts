@@ -1,0 +1,55 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+
+export interface PrefixProxy {
+  /** With the prefix and a slash at the end. */
+  readonly url: string;
+  /** Ends every connection and takes no new one. */
+  cut(): void;
+  restore(): void;
+  close(): Promise<void>;
+}
+
+/** A reverse proxy that serves a service below a path, as an ingress does: the service does not know of the path. */
+export async function startPrefixProxy(target: string, prefix: string): Promise<PrefixProxy> {
+  const sockets = new Set<Socket>();
+  let isCut = false;
+  const server = createServer((incoming, response) => {
+    if (!incoming.url!.startsWith(prefix)) return void response.writeHead(404).end('outside of the prefix');
+    forward(incoming, response, `${target}/${incoming.url!.slice(prefix.length)}`);
+  });
+  server.on('connection', (socket) => {
+    if (isCut) return void socket.destroy();
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}${prefix}`,
+    cut: () => {
+      isCut = true;
+      for (const socket of sockets) socket.destroy();
+    },
+    restore: () => {
+      isCut = false;
+    },
+    close: async () => {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}
+
+function forward(incoming: IncomingMessage, response: ServerResponse, url: string): void {
+  const outgoing = request(url, { method: incoming.method!, headers: incoming.headers }, (result) => {
+    response.writeHead(result.statusCode!, result.headers);
+    result.pipe(response);
+  });
+  outgoing.on('error', () => response.destroy());
+  response.on('close', () => outgoing.destroy());
+  incoming.pipe(outgoing);
+}
