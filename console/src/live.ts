@@ -1,0 +1,81 @@
+import { computed, effect, signal } from '@preact/signals';
+import { urlOf } from './api.ts';
+import type { Snapshot } from './api-types.ts';
+import { now, serviceTime } from './clock.ts';
+import { readSession, session } from './session.ts';
+
+/** Snapshots come every second: without one for this long, what is shown is old. */
+const LOST_AFTER_MS = 4_000;
+const RECONNECT_MS = 2_000;
+
+export const snapshot = signal<Snapshot | undefined>(undefined);
+/** By this browser's clock. */
+const receivedAt = signal<number | undefined>(undefined);
+/** Why the service cannot say anything new, by its own words. */
+export const outage = signal<string | undefined>(undefined);
+/** Set by the operator; nothing moves until it is unset. */
+export const paused = signal(false);
+const hidden = signal(document.hidden);
+document.addEventListener('visibilitychange', () => {
+  hidden.value = document.hidden;
+});
+
+export type Liveness = 'connecting' | 'live' | 'paused' | 'lost';
+
+export const liveness = computed<Liveness>(() => {
+  if (paused.value) return 'paused';
+  const age = silentMs.value;
+  if (age === undefined) return 'connecting';
+  return outage.value !== undefined || age > LOST_AFTER_MS ? 'lost' : 'live';
+});
+
+/** Since the last snapshot; undefined before the first one. */
+export const silentMs = computed(() => {
+  const at = receivedAt.value;
+  // Read for its tick alone: the clock of the service says nothing about this connection.
+  void now.value;
+  return at === undefined ? undefined : Math.max(0, Date.now() - at);
+});
+
+/** Numbers that may be old are shown greyed. */
+export const isStale = computed(() => liveness.value === 'lost' || liveness.value === 'paused');
+
+/** Keeps one stream open while somebody is signed in and looks at the page. */
+export function followLive(): void {
+  effect(() => {
+    const wanted = session.value.kind === 'signed-in' && !paused.value && !hidden.value;
+    if (wanted) return open();
+  });
+}
+
+function open(): () => void {
+  let source: EventSource;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const connect = () => {
+    source = new EventSource(urlOf('v1/live'));
+    source.addEventListener('snapshot', (event) => take(event));
+    source.addEventListener('outage', (event) => {
+      outage.value = (JSON.parse(event.data) as { detail: string }).detail;
+    });
+    source.addEventListener('error', () => {
+      // The browser itself reconnects only after a broken connection, not after a refusal.
+      if (source.readyState !== EventSource.CLOSED) return;
+      timer = setTimeout(() => {
+        void readSession().then(connect);
+      }, RECONNECT_MS);
+    });
+  };
+  connect();
+  return () => {
+    clearTimeout(timer);
+    source.close();
+  };
+}
+
+function take(event: MessageEvent<string>): void {
+  const next = JSON.parse(event.data) as Snapshot;
+  serviceTime(next.at);
+  outage.value = undefined;
+  receivedAt.value = Date.now();
+  snapshot.value = next;
+}

@@ -1,0 +1,125 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { type Failure, get } from './api.ts';
+import type { Page } from './api-types.ts';
+import { paused } from './live.ts';
+
+export interface Loaded<T> {
+  readonly data: T | undefined;
+  readonly failure: Failure | undefined;
+  readonly isLoading: boolean;
+  /** When the data came, by this browser's clock. */
+  readonly at: number | undefined;
+  reload(): void;
+}
+
+type Query = Readonly<Record<string, string | number | undefined>>;
+
+interface State<T> {
+  readonly key: string;
+  readonly data?: T;
+  readonly failure?: Failure;
+  readonly at?: number;
+}
+
+/**
+ * What a GET returns. Data of the same request stay while it is repeated, so nothing blinks; `everySeconds` repeats it while
+ * the tab is visible and the operator has not paused.
+ */
+export function useGet<T>(path: string | undefined, query: Query = {}, everySeconds?: number): Loaded<T> {
+  const key = `${path}?${JSON.stringify(query)}`;
+  const [state, setState] = useState<State<T>>({ key });
+  const [round, setRound] = useState(0);
+  const current = useRef(key);
+  current.current = key;
+
+  useEffect(() => {
+    if (path === undefined) return;
+    const aborted = new AbortController();
+    get<T>(path, query, aborted.signal).then(
+      (data) => current.current === key && setState({ key, data, at: Date.now() }),
+      (failure: Failure) => {
+        if (aborted.signal.aborted) return;
+        setState((last) => ({ ...(last.key === key ? last : { key }), failure }));
+      },
+    );
+    return () => aborted.abort();
+  }, [key, round]);
+
+  const reload = useCallback(() => setRound((last) => last + 1), []);
+  useEvery(everySeconds, reload);
+  useRefresh(reload);
+
+  const own = state.key === key ? state : { key };
+  const isLoading = own.data === undefined && own.failure === undefined;
+  return { data: own.data, failure: own.failure, isLoading, at: own.at, reload };
+}
+
+function useEvery(seconds: number | undefined, run: () => void): void {
+  useEffect(() => {
+    if (seconds === undefined) return;
+    const timer = setInterval(() => {
+      if (!document.hidden && !paused.value) run();
+    }, seconds * 1_000);
+    return () => clearInterval(timer);
+  }, [seconds, run]);
+}
+
+/** The key `r`, or a finished action: everything on the screen is read again. */
+export function refresh(): void {
+  dispatchEvent(new Event('sluice:refresh'));
+}
+
+function useRefresh(reload: () => void): void {
+  useEffect(() => {
+    addEventListener('sluice:refresh', reload);
+    return () => removeEventListener('sluice:refresh', reload);
+  }, [reload]);
+}
+
+export interface Pages<T> extends Omit<Loaded<Page<T>>, 'data'> {
+  readonly items: readonly T[];
+  readonly hasMore: boolean;
+  readonly isLoadingMore: boolean;
+  more(): void;
+}
+
+/** More rows than this are not put on one page: a filter finds them better. */
+const MAX_ROWS = 1_000;
+
+/** A list page by page. Repeating it by itself ends with the second page: rows that one reads must not move. */
+export function usePages<T>(path: string, query: Query = {}, everySeconds?: number): Pages<T> {
+  const key = `${path}?${JSON.stringify(query)}`;
+  const [rest, setRest] = useState<{ key: string; pages: readonly Page<T>[]; failure?: Failure }>({
+    key,
+    pages: [],
+  });
+  const [isLoadingMore, setLoadingMore] = useState(false);
+  const pages = rest.key === key ? rest.pages : [];
+  const first = useGet<Page<T>>(path, { limit: 100, ...query }, pages.length ? undefined : everySeconds);
+  const items = [...(first.data?.items ?? []), ...pages.flatMap((page) => page.items)];
+  const next = pages.at(-1)?.next ?? (pages.length ? null : (first.data?.next ?? null));
+
+  const more = () => {
+    if (!next || isLoadingMore) return;
+    setLoadingMore(true);
+    get<Page<T>>(path, { limit: 100, ...query, cursor: next })
+      .then(
+        (page) => setRest({ key, pages: [...pages, page] }),
+        (failure: Failure) => setRest({ key, pages, failure }),
+      )
+      .finally(() => setLoadingMore(false));
+  };
+  return {
+    items,
+    failure: first.failure ?? (rest.key === key ? rest.failure : undefined),
+    isLoading: first.isLoading,
+    at: first.at,
+    hasMore: next !== null && items.length < MAX_ROWS,
+    isLoadingMore,
+    more,
+    reload: () => {
+      setRest({ key, pages: [] });
+      first.reload();
+    },
+  };
+}

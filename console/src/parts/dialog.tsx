@@ -1,0 +1,59 @@
+import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+
+const open = signal<ComponentChildren>(null);
+
+/** Shows a dialog. `<dialog>` keeps the focus inside, and gives it back to what had it before. */
+export function show(content: ComponentChildren): void {
+  open.value = content;
+}
+
+export function close(): void {
+  open.value = null;
+}
+
+export function DialogHost() {
+  const element = useRef<HTMLDialogElement>(null);
+  const content = open.value;
+  useEffect(() => {
+    if (content && !element.current?.open) element.current?.showModal();
+    if (!content) element.current?.close();
+  }, [content]);
+  return (
+    <dialog ref={element} onClose={close} aria-labelledby="dialog-title">
+      {content}
+    </dialog>
+  );
+}
+
+export function Dialog({
+  title,
+  children,
+  footer,
+  onSubmit,
+}: {
+  title: string;
+  children: ComponentChildren;
+  footer?: ComponentChildren;
+  onSubmit?: () => void;
+}) {
+  return (
+    <form
+      method="dialog"
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit?.();
+      }}
+    >
+      <h2 id="dialog-title">{title}</h2>
+      <div class="dialog-body">{children}</div>
+      <footer>
+        <button type="button" onClick={close}>
+          {onSubmit ? 'Cancel' : 'Close'}
+        </button>
+        {footer}
+      </footer>
+    </form>
+  );
+}

@@ -1,0 +1,161 @@
+import type { ComponentChildren } from 'preact';
+import { getText, path, send } from '../../api.ts';
+import type { Message, Why } from '../../api-types.ts';
+import { useGet } from '../../load.ts';
+import { Act, ask } from '../../parts/confirm.tsx';
+import { CopyButton, copy } from '../../parts/copy.tsx';
+import { Facts, Heading, Section } from '../../parts/heading.tsx';
+import { KeyLink, Text } from '../../parts/links.tsx';
+import { Failed, Show } from '../../parts/states.tsx';
+import { Status } from '../../parts/status.tsx';
+import { Ago } from '../../parts/time.tsx';
+import { route } from '../../router.ts';
+import { askHold } from '../holds/hold-dialog.tsx';
+import { curlOf } from './curl.ts';
+import { Payload } from './payload.tsx';
+import { Timeline } from './timeline.tsx';
+
+const WAITS = ['pending', 'processing', 'held', 'scheduled'];
+const REPEAT_SECONDS = 5;
+
+/** What became of one message. */
+export function MessageScreen() {
+  const { id = '', source } = route.value.query;
+  const message = useGet<Message>(path`v1/messages/${id}`, { source, payload: 'none' }, REPEAT_SECONDS);
+  const why = useGet<Why>(path`v1/messages/${id}/why`, { source }, REPEAT_SECONDS);
+  return (
+    <>
+      <Heading title={id} lead={message.data && <Lead of={message.data} />}>
+        {message.data && <Actions of={message.data} />}
+      </Heading>
+      <Show of={message} what="the message">
+        {(data) => (
+          <>
+            <WhyPanel of={data} why={why.data} />
+            {why.failure && !message.failure && <Failed failure={why.failure} retry={why.reload} />}
+            <div class="columns">
+              <Section title="What happened">
+                <Timeline of={data} />
+              </Section>
+              <div>
+                <Details of={data} />
+                <Payload id={data.id} source={data.source} />
+              </div>
+            </div>
+          </>
+        )}
+      </Show>
+    </>
+  );
+}
+
+function Lead({ of: { status, type, id } }: { of: Message }) {
+  return (
+    <>
+      <Status of={status} /> <Text of={type} /> <CopyButton text={id} what="the message id" />
+    </>
+  );
+}
+
+function WhyPanel({ of: { status }, why }: { of: Message; why: Why | undefined }) {
+  const isOpen = WAITS.includes(status) || status === 'dead' || (why?.deliveries.length ?? 0) > 0;
+  if (!isOpen || !why) return null;
+  return (
+    <section class={`why ${status === 'dead' ? 'bad' : ''}`} aria-label="Why">
+      <h2>
+        {WAITS.includes(status)
+          ? 'Why does it wait?'
+          : status === 'dead'
+            ? 'Why is it dead?'
+            : 'What is still open?'}
+      </h2>
+      {status !== 'finished' && (
+        <p>
+          <bdi>{why.explanation}</bdi>
+        </p>
+      )}
+      {why.deliveries.map((delivery) => (
+        <p key={delivery.id}>
+          <bdi>
+            {delivery.listener}: {delivery.explanation}
+          </bdi>
+        </p>
+      ))}
+    </section>
+  );
+}
+
+function Actions({ of: message }: { of: Message }) {
+  const { id, source, status, key } = message;
+  const letter = `${path`v1/dead-letters/${id}`}`;
+  const which = `?stage=inbox&source=${encodeURIComponent(source)}`;
+  const copyCurl = async () => {
+    const { text } = await getText(path`v1/messages/${id}/payload`, { source });
+    await copy(curlOf(message, text, new URL('../', document.baseURI).href), 'the curl command');
+  };
+  return (
+    <>
+      <button type="button" onClick={() => void copyCurl()}>
+        Copy as curl
+      </button>
+      <Act label="Hold its key…" onClick={() => askHold(key)} />
+      {status === 'dead' && (
+        <>
+          <Act
+            label="Discard…"
+            onClick={() =>
+              ask({
+                title: 'Discard this message',
+                children: 'It ends for good and stays on record; messages behind it continue.',
+                confirm: 'Discard',
+                isDangerous: true,
+                reason: 'required',
+                done: 'Discarded.',
+                run: (reason) => send('DELETE', `${letter}${which}`, { reason }),
+              })
+            }
+          />
+          <Act
+            label="Revive…"
+            kind="primary"
+            onClick={() =>
+              ask({
+                title: 'Revive this message',
+                children: 'It runs again with a new set of attempts, before the messages behind it.',
+                confirm: 'Revive',
+                reason: 'optional',
+                done: 'Revived; it waits for its turn.',
+                run: (reason) => send('POST', `${letter}/revive${which}`, { reason: reason ?? null }),
+              })
+            }
+          />
+        </>
+      )}
+    </>
+  );
+}
+
+function Details({ of }: { of: Message }) {
+  const headers = Object.entries(of.headers);
+  return (
+    <Section title="Details">
+      <Facts
+        of={[
+          ['Key', <KeyLink key="key" of={of.key} />],
+          ['Source', <Text key="source" of={of.source} />],
+          ['Type', <Text key="type" of={of.type} />],
+          ['Occurred', <Ago key="occurred" at={of.occurredAt} />],
+          of.expiresAt ? ['Expires', <Ago key="expires" at={of.expiresAt} />] : null,
+          of.producer
+            ? ['Producer', <Text key="producer" of={`${of.producer.id}, number ${of.producer.sequence}`} />]
+            : null,
+          of.supersededBy ? ['Superseded by', <Text key="by" of={of.supersededBy} />] : null,
+          ...headers.map(([name, value]): [string, ComponentChildren] => [
+            `Header ${name}`,
+            <Text key={name} of={value} />,
+          ]),
+        ]}
+      />
+    </Section>
+  );
+}

@@ -1,0 +1,47 @@
+import { useEffect, useState } from 'preact/hooks';
+import { useAction } from './parts/confirm.tsx';
+import { signIn } from './session.ts';
+
+/** An API key is what one signs in with; the browser keeps a cookie that only the service can read. */
+export function SignIn() {
+  const [key, setKey] = useState('');
+  const { isBusy, failure, start } = useAction(() => signIn(key.trim()));
+  useEffect(() => {
+    document.title = 'Sign in · Sluice';
+  }, []);
+  return (
+    <main class="sign-in">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          start();
+        }}
+      >
+        <h1>Sluice</h1>
+        <p class="lead">Sign in with an API key. One with the scope read may look, one with admin may act.</p>
+        <label class="field">
+          <span>API key</span>
+          <input
+            type="password"
+            name="key"
+            autocomplete="current-password"
+            required
+            placeholder="sk_…"
+            value={key}
+            onInput={(event) => setKey(event.currentTarget.value)}
+          />
+        </label>
+        {failure && (
+          <p class="failed" role="alert">
+            {failure.status === 401
+              ? 'No live API key is this one. Check that all of it was copied; it may have been revoked.'
+              : failure.detail}
+          </p>
+        )}
+        <button type="submit" class="primary" disabled={isBusy || key.trim() === ''}>
+          {isBusy ? 'Signing in…' : 'Sign in'}
+        </button>
+      </form>
+    </main>
+  );
+}
