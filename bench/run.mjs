@@ -1,10 +1,11 @@
 // `npm run bench [-- --only name,… --json file --quick --rounds n]`: side by side, on this machine, in one run.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { build, checkNode, install } from '../scripts/ready.mjs';
+import { log } from './harness/log.mjs';
 
 const BENCH = import.meta.dirname;
 const { values: options } = parseArgs({
@@ -17,11 +18,11 @@ const { values: options } = parseArgs({
 });
 
 checkNode();
-install();
-if (!process.env.SLUICE_DIST) build();
-installPeers();
+install(log);
+if (!process.env.SLUICE_DIST) build(log);
+// Peers are not dependencies of the service: they have a lock file of their own.
+install(log, 'bench');
 
-const { log } = await import('./harness/log.mjs');
 const { SCENARIOS } = await import('./scenarios/all.mjs');
 const chosen = choose(options.only);
 const { endChildren } = await import('./harness/process.mjs');
@@ -39,6 +40,8 @@ for (const signal of ['SIGINT', 'SIGTERM'])
 try {
   await run();
 } finally {
+  // After a failure they would report a database that is gone.
+  endChildren();
   await server.stop();
 }
 
@@ -93,19 +96,6 @@ function choose(only) {
     process.exit(1);
   }
   return SCENARIOS.filter(({ name }) => names.includes(name));
-}
-
-/** Peers are not dependencies of the service: they have a lock file of their own. */
-function installPeers() {
-  if (existsSync(join(BENCH, 'node_modules/.package-lock.json'))) return;
-  process.stderr.write('installing the peers (npm ci in bench/) …\n');
-  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
-  const { status } = spawnSync('npm', args, {
-    cwd: BENCH,
-    stdio: 'inherit',
-    shell: process.platform === 'win32',
-  });
-  if (status !== 0) process.exit(status ?? 1);
 }
 
 function peerVersions() {

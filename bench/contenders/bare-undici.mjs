@@ -20,9 +20,9 @@ export async function drain({ receiver, path, concurrency, complete, ...counts }
         data: { n, text: TEXT },
       });
       const headers = { 'content-type': 'application/json' };
-      const answer = await pool.request({ path, method: 'POST', headers, body });
-      await answer.body.dump();
-      if (answer.statusCode !== 204) throw new Error(`answered ${answer.statusCode}`);
+      const response = await pool.request({ path, method: 'POST', headers, body });
+      await response.body.dump();
+      if (response.statusCode !== 204) throw new Error(`answered ${response.statusCode}`);
       progress.handled();
     }
   };

@@ -5,10 +5,10 @@ import { Progress } from '../harness/progress.mjs';
 import { serveRoute } from '../harness/route.mjs';
 import { CREATE_COUNTER, keyOf, payloadOf, UPSERT } from '../harness/workload.mjs';
 
-const QUEUE = 'count';
+export const QUEUE = 'count';
 const BATCH = 500;
 
-async function start(url) {
+export async function start(url) {
   const boss = new PgBoss({ connectionString: url, max: 10, supervise: false, schedule: false });
   boss.on('error', (error) => process.stderr.write(`pg-boss: ${error.message}\n`));
   await boss.start();

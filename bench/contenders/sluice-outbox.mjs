@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { insertFinished } from '../harness/finished-messages.mjs';
 import { service } from '../harness/paths.mjs';
 import { Progress } from '../harness/progress.mjs';
-import { KEYS, keyOf, TEXT, TYPE } from '../harness/workload.mjs';
+import { TYPE } from '../harness/workload.mjs';
 
 const SICK = /^sick-/;
 
@@ -26,16 +27,8 @@ export async function seed({ url, messages, listeners }) {
   await app.close();
   rmSync(folder, { recursive: true });
 
-  const { laneOf } = await service('lanes/lane-of.js');
   const pool = new pg.Pool({ connectionString: url, max: 1 });
-  const keys = Array.from({ length: KEYS }, (_, index) => keyOf(index));
-  const lanes = keys.map((key) => laneOf(key, 256));
-  await pool.query(
-    `INSERT INTO inbox (id, source, type, key, lane, payload, status, attempt, settled_at)
-     SELECT 'm-' || i, 'bench', $3, ($1::text[])[1 + i % ${KEYS}], ($2::int[])[1 + i % ${KEYS}],
-            json_build_object('n', i, 'text', '${TEXT}'), 'finished', 1, now() FROM generate_series(1, ${messages}) AS i`,
-    [keys, lanes, TYPE],
-  );
+  await insertFinished(pool, messages);
   const busy = listeners.filter(({ idle }) => !idle).map(({ name }) => name);
   await pool.query(
     `INSERT INTO outbox (listener, lane, message, key, sequence, bytes)

@@ -2,10 +2,21 @@ import 'reflect-metadata';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Module } from '@nestjs/common';
 import pg from 'pg';
+import { insertFinished } from '../harness/finished-messages.mjs';
 import { service } from '../harness/paths.mjs';
 import { Progress } from '../harness/progress.mjs';
 import { countCpu, deferred } from '../harness/route.mjs';
-import { CREATE_COUNTER, KEYS, keyOf, TEXT, TYPE, UPSERT, UPSERT_ALL } from '../harness/workload.mjs';
+import {
+  CREATE_COUNTER,
+  KEYS,
+  keyOf,
+  POLLED_TYPE,
+  PULLED_TYPE,
+  TEXT,
+  TYPE,
+  UPSERT,
+  UPSERT_ALL,
+} from '../harness/workload.mjs';
 
 const SLOW_TYPE = 'urn:bench:slow';
 
@@ -29,9 +40,19 @@ export async function setup({ url }) {
 /**
  * Rows as the ingest would have left them. `hot`: this share of all messages has one key; `cooled`: and is already finished.
  * `behind`: number of messages behind a dead letter's hold. `slow`: number of messages with a hanging external call. `history`:
- * number of finished messages in the table.
+ * number of finished messages in the table. `groups`: number of groups that read the topic of all messages; 0: no topic.
  */
-export async function seed({ url, messages, hot = 0, cooled = false, behind = 0, slow = 0, history = 0 }) {
+export async function seed({
+  url,
+  messages,
+  hot = 0,
+  cooled = false,
+  behind = 0,
+  slow = 0,
+  history = 0,
+  groups = 0,
+}) {
+  if (groups) await createTopic(url, groups);
   const { laneOf } = await service('lanes/lane-of.js');
   const pool = new pg.Pool({ connectionString: url, max: 1 });
   const keys = Array.from({ length: KEYS }, (_, index) => keyOf(index));
@@ -40,12 +61,7 @@ export async function seed({ url, messages, hot = 0, cooled = false, behind = 0,
   const columns = '(id, source, type, key, lane, payload)';
   if (history) {
     await pool.query('ALTER TABLE inbox SET (autovacuum_enabled = off)');
-    await pool.query(
-      `INSERT INTO inbox (id, source, type, key, lane, payload, status, attempt, settled_at)
-       SELECT 'h-' || i, 'bench', $3, ($1::text[])[1 + i % ${KEYS}], ($2::int[])[1 + i % ${KEYS}], ${payload},
-              'finished', 1, now() FROM generate_series(1, ${history}) AS i`,
-      [keys, lanes, TYPE],
-    );
+    await insertFinished(pool, history, 'h');
   }
   if (behind) {
     const lane = laneOf('poisoned', 256);
@@ -84,6 +100,18 @@ export async function seed({ url, messages, hot = 0, cooled = false, behind = 0,
   if (history) await pool.query('ALTER TABLE inbox RESET (autovacuum_enabled)');
   await pool.query('VACUUM ANALYZE');
   await pool.end();
+}
+
+async function createTopic(url, groups) {
+  const app = await start(url, { ROLES: 'upkeep' }, () => undefined);
+  const [{ TopicChanges }, { GroupChanges }] = await Promise.all([
+    service('topics/topic-changes.js'),
+    service('groups/group-changes.js'),
+  ]);
+  await app.nest.get(TopicChanges).put('bench', { types: [TYPE] }, 'bench');
+  for (let n = 0; n < groups; n++)
+    await app.nest.get(GroupChanges).put(`group-${n}`, { topics: ['bench'] }, 'bench');
+  await app.close();
 }
 
 /** Processes the backlog; messages of the hot key are processed, but not counted. `sets`: the denormalizer has `applyBatch`. */
@@ -142,7 +170,7 @@ async function countWaiting(url) {
 async function start(url, env, onHandled, sets = false) {
   const { createApp } = await service('app.js');
   const { createLog } = await service('telemetry/logger.js');
-  const log = createLog({ logLevel: 'warn', logFormat: 'json' });
+  const log = createLog({ logLevel: env.LOG_LEVEL ?? 'warn', logFormat: 'json' });
   return createApp(url, await settings(env), log, [readModel(onHandled, await denormalizer(), sets)]);
 }
 
@@ -183,7 +211,7 @@ function readModel(onHandled, Denormalizer, sets = false) {
     async apply() {}
   }
   const Counting = sets ? CounterOfSets : Counter;
-  Denormalizer?.({ types: [TYPE] })(Counting);
+  Denormalizer?.({ types: [TYPE, POLLED_TYPE, PULLED_TYPE] })(Counting);
   Denormalizer?.({ types: [SLOW_TYPE] })(Slow);
   class CounterModule {}
   Module({ providers: Denormalizer ? [Counting, Slow] : [] })(CounterModule);

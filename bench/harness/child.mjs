@@ -4,7 +4,8 @@ import { pathToFileURL } from 'node:url';
 import { BENCH } from './paths.mjs';
 
 const [module, verb, options] = process.argv.slice(2);
-process.once('disconnect', () => process.exit(1)); // the runner is gone
+// The runner is gone, or gives up: what this process has started ends with it.
+for (const event of ['disconnect', 'SIGTERM']) process.once(event, () => process.exit(1));
 const { [verb]: run } = await import(pathToFileURL(join(BENCH, module)));
 const done = await run(JSON.parse(options));
 process.send({ done: done ?? null }, () => process.exit(0));

@@ -24,6 +24,12 @@ export function postgresCpuSeconds(postmaster) {
   return ticks / TICKS_PER_SECOND;
 }
 
+/** Seconds of CPU that one process has used; undefined where there is no /proc. */
+export function cpuSecondsOf(pid) {
+  const stat = statOf(pid);
+  return stat && stat.own / TICKS_PER_SECOND;
+}
+
 function processes() {
   try {
     const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));

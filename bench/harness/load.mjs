@@ -6,7 +6,7 @@ const WARM_POSTS = 5_000;
 /** Posts over keep-alive connections, each waiting for its response; counts after a warm-up. `batch`: messages per request. */
 export async function load({ url, connections, warmUpSeconds, seconds, batch }) {
   let index = 0;
-  let answered = 0;
+  let responded = 0;
   let failed = 0;
   let counting = false;
   let over = false;
@@ -17,7 +17,7 @@ export async function load({ url, connections, warmUpSeconds, seconds, batch }) 
       const posted = batch ? { messages: Array.from({ length: batch }, message) } : message();
       const status = await client.post(JSON.stringify(posted));
       if (!counting) continue;
-      if (status === 202) answered += batch ?? 1;
+      if (status === 202) responded += batch ?? 1;
       else failed += 1;
     }
     client.close();
@@ -39,7 +39,7 @@ export async function load({ url, connections, warmUpSeconds, seconds, batch }) 
   over = true;
   await Promise.all(work);
   if (failed) throw new Error(`${failed} posts did not return 202`);
-  return { messages: answered, seconds: took, loadCpu };
+  return { messages: responded, seconds: took, loadCpu };
 }
 
 function sleep(seconds) {

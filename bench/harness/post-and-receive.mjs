@@ -1,9 +1,8 @@
-import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { Pool } from 'undici';
 import { twentyPerSecond, warmUp } from './latency.mjs';
-import { NO_CONTENT, takeRequests } from './receiver.mjs';
+import { receiveWebhooks } from './receiver.mjs';
 import { TEXT, TYPE } from './workload.mjs';
 
 /**
@@ -13,30 +12,20 @@ import { TEXT, TYPE } from './workload.mjs';
  */
 export async function postAndReceive({ service, receiver, database, seconds }) {
   const waiting = new Map();
-  const sockets = new Set();
-  const server = createServer({ noDelay: true }, (connection) => {
-    sockets.add(connection);
-    connection.on('error', () => undefined).on('close', () => sockets.delete(connection));
-    takeRequests(connection, (_head, socket, body) => {
-      const { data } = JSON.parse(body);
-      waiting.get(data.n)?.(performance.now());
-      waiting.delete(data.n);
-      socket.write(NO_CONTENT);
-    });
+  const webhooks = await receiveWebhooks(({ n }) => {
+    waiting.get(n)?.(performance.now());
+    waiting.delete(n);
   });
-  server.listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const own = `http://127.0.0.1:${server.address().port}`;
   const [toService, toReceiver] = [service, receiver].map((url) => new Pool(url, { connections: 8 }));
   const post = async (pool, method, path, body) => {
     const headers = body === undefined ? {} : { 'content-type': 'application/json' };
     const text = body === undefined ? undefined : JSON.stringify(body);
-    const answer = await pool.request({ path, method, headers, body: text });
-    await answer.body.dump();
-    if (answer.statusCode >= 300) throw new Error(`${method} ${path}: ${answer.statusCode}`);
+    const response = await pool.request({ path, method, headers, body: text });
+    await response.body.dump();
+    if (response.statusCode >= 300) throw new Error(`${method} ${path}: ${response.statusCode}`);
   };
   for (const name of ['first', 'second']) await post(toService, 'DELETE', `/v1/listeners/${name}`);
-  await post(toService, 'PUT', '/v1/listeners/latency', { types: [TYPE], url: `${own}/hook` });
+  await post(toService, 'PUT', '/v1/listeners/latency', { types: [TYPE], url: `${webhooks.url}/hook` });
   const client = new pg.Client({ connectionString: database });
   await client.connect();
   await client.query(
@@ -68,7 +57,6 @@ export async function postAndReceive({ service, receiver, database, seconds }) {
   const result = { ours: await ours, least: await least };
   process.send({ over: true });
   await Promise.all([client.end(), toService.close(), toReceiver.close()]);
-  server.close();
-  for (const socket of sockets) socket.destroy();
+  webhooks.close();
   return result;
 }

@@ -20,12 +20,13 @@ const running = new Set();
 
 /** No verb takes longer unless it passes its own limit. Without one, a child that waits for something that never happens would block the run forever. */
 const MAX_VERB_MS = 10 * 60_000;
+const KILL_AFTER_MS = 5_000;
 
 /** Kills the children when the runner ends, by their pid, never by name. */
 process.on('exit', endChildren);
 
 export function endChildren() {
-  for (const child of running) child.kill('SIGKILL');
+  for (const child of running) child.kill('SIGTERM');
 }
 
 /**
@@ -47,7 +48,8 @@ export function runVerb(
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
-    child.kill('SIGKILL');
+    child.kill('SIGTERM');
+    setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS).unref();
   }, maxMs);
   const result = new Promise((resolve, reject) => {
     let done;

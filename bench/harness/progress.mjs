@@ -1,5 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+/** A contender that works in batches has small ones at first: how often code has run decides whether it is compiled. */
+const WARM_UP_BATCH = 10;
+
 /**
  * Counts what a contender has handled and notifies the runner twice: when it is warm (the clock starts there: compilation
  * and first connections are not what is compared) and when it is over.
@@ -9,13 +12,18 @@ export class Progress {
   #warm;
   #over;
   #finish;
+  isOver = false;
 
-  constructor({ warmUp, until, seconds }) {
+  constructor({ warmUp, until, seconds }, onWarm = () => undefined) {
+    this.onWarm = onWarm;
     this.warmUp = warmUp;
     this.until = until;
     this.seconds = seconds;
     this.#over = new Promise((resolve) => {
-      this.#finish = resolve;
+      this.#finish = () => {
+        this.isOver = true;
+        resolve();
+      };
     });
   }
 
@@ -25,9 +33,15 @@ export class Progress {
     if (this.until !== undefined && this.#handled >= this.until) this.#finish();
   }
 
+  /** How many to take at a time. */
+  batch(size) {
+    return this.#warm ? size : WARM_UP_BATCH;
+  }
+
   #start() {
     this.#warm = { at: performance.now(), cpu: process.cpuUsage(), handled: this.#handled };
     process.send({ warm: true });
+    this.onWarm();
     if (this.seconds) setTimeout(this.#finish, this.seconds * 1000);
   }
 

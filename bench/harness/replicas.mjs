@@ -51,12 +51,12 @@ function sum(counts, field) {
 
 async function answerTo({ child, tell }, word, reply) {
   const signal = AbortSignal.timeout(MAX_START_MS);
-  const answered = (async () => {
+  const responded = (async () => {
     for (;;) {
       const [message] = await once(child, 'message', { signal });
       if (reply in message) return message[reply];
     }
   })();
   if (word) tell(word);
-  return answered;
+  return responded;
 }

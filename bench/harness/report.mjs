@@ -11,7 +11,7 @@ export function table(results) {
     line.unit,
     line.ratio === null ? '–' : `${line.ratio}`,
     `${line.spread[0]}–${line.spread[1]}`,
-    `${line.cpuRatio}`,
+    `${line.cpuRatio ?? ''}`,
     line.target === undefined ? '' : `${line.atMost ? '≤' : '≥'} ${line.target}`,
     line.verdict ?? '',
     line.referenceName,

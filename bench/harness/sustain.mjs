@@ -34,9 +34,9 @@ export async function sustain({ service, database, seconds, warmSeconds = 0 }) {
   const pool = new Pool(service, { connections: CONNECTIONS, pipelining: 1 });
   const call = async (method, path, body) => {
     const headers = body ? { 'content-type': 'application/json' } : {};
-    const answer = await pool.request({ path, method, headers, body: body && JSON.stringify(body) });
-    await answer.body.dump();
-    if (answer.statusCode >= 300) throw new Error(`${method} ${path}: ${answer.statusCode}`);
+    const result = await pool.request({ path, method, headers, body: body && JSON.stringify(body) });
+    await result.body.dump();
+    if (result.statusCode >= 300) throw new Error(`${method} ${path}: ${result.statusCode}`);
   };
   for (const name of ['first', 'second']) await call('DELETE', `/v1/listeners/${name}`);
   await call('PUT', '/v1/listeners/sustained', { types: [TYPE], url: `${own}/hook`, lanes: 64 });

@@ -31,6 +31,25 @@ export function compare(given) {
   };
 }
 
+/** A line of the result that is compared with a limit instead: each value of `values` is that of one round. */
+export function within({ name, values, unit, limit, referenceName, note }) {
+  const [low, high] = range(values);
+  const hidden = low <= limit && high > limit;
+  return {
+    name,
+    ours: rounded(median(values)),
+    reference: limit,
+    referenceName,
+    ratio: hidden || limit === 0 ? null : rounded(median(values) / limit),
+    unit,
+    spread: [rounded(low), rounded(high)],
+    target: limit,
+    verdict: hidden ? 'hidden by noise' : verdict(median(values), limit, true),
+    atMost: true,
+    ...(note ? { note } : {}),
+  };
+}
+
 function verdict(ratio, target, atMost) {
   const met = atMost ? ratio <= target : ratio >= target;
   return met ? 'met' : 'missed';

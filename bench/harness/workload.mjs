@@ -1,6 +1,9 @@
 /** The workload of all contenders: ten thousand keys in turn, a payload of about 220 bytes, one upsert per message. */
 export const KEYS = 10_000;
 export const TYPE = 'urn:bench:counted';
+/** The same for messages that are polled from a topic, and for those that are pulled from a work queue. */
+export const POLLED_TYPE = 'urn:bench:polled';
+export const PULLED_TYPE = 'urn:bench:pulled';
 export const TEXT = 'x'.repeat(200);
 
 export const CREATE_COUNTER =

@@ -1,8 +1,10 @@
+import { consume, consumePinned, processTopic } from './consume.mjs';
 import { endToEnd, ingestBatch, retention } from './end-to-end.mjs';
 import * as ingest from './ingest.mjs';
 import { history, hotKey, pinnedSnapshot, poisonedKey, slowPrepare } from './interference.mjs';
 import { deliver, latency, manyListeners, slowListener } from './outbox.mjs';
 import * as processing from './process.mjs';
+import { pollLatency, rebalancing, workQueue } from './pull.mjs';
 import { growth, replicas } from './scale.mjs';
 
 /** In this order; each is a `{ name, run(context) }` that returns the lines of `compare`. */
@@ -19,6 +21,12 @@ export const SCENARIOS = [
   growth,
   deliver,
   latency,
+  consume,
+  consumePinned,
+  processTopic,
+  workQueue,
+  pollLatency,
+  rebalancing,
   slowListener,
   manyListeners,
   endToEnd,

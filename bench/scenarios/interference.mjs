@@ -1,4 +1,4 @@
-import pg from 'pg';
+import { pin } from '../harness/pin.mjs';
 import { drainRounds } from '../harness/rounds.mjs';
 import { compare } from '../harness/verdict.mjs';
 
@@ -99,11 +99,3 @@ export const pinnedSnapshot = {
     return pair(context, 'pinned-snapshot', 0.7, plain, { ...plain, beside: pin }, 'nothing open elsewhere');
   },
 };
-
-async function pin(url) {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
-  await client.query('SELECT count(*) FROM lane');
-  return () => client.end();
-}
