@@ -2,17 +2,21 @@ import { createHmac } from 'node:crypto';
 import { IngestStore } from '../src/inbox/ingest-store.ts';
 import { MessageAcceptor } from '../src/inbox/message-acceptor.ts';
 import type { NewMessage } from '../src/inbox/new-message.ts';
-import { GUARDS } from '../src/lanes/guards.ts';
 import { LaneQueue } from '../src/lanes/lane-queue.ts';
-import type { LaneRow } from '../src/lanes/lease-request.ts';
-import { RunSizes } from '../src/outbox/claim/run-sizes.ts';
+import type { LaneRow } from '../src/lanes/lane-queue-types.ts';
+import { GUARDS } from '../src/lanes/lease.ts';
+import { RunSizes } from '../src/outbox/claim/claim-sizes.ts';
 import { OutboxProcessor } from '../src/outbox/outbox-processor.ts';
 import type { WebhookRequest } from '../src/webhooks/webhook-request.ts';
 import { WebhookSender } from '../src/webhooks/webhook-sender.ts';
-import { inOneSnapshot, statementsOf } from '../test/support/lanes.ts';
+import { alter, inOneSnapshot } from '../test/support/lanes.ts';
+import { ADDITION_BUGS } from './additions/addition-bugs.ts';
+import { replaceMethod } from './change-code.ts';
+import { GROUP_BUGS } from './groups/group-bugs.ts';
+import { QUEUE_BUGS } from './queues/queue-bugs.ts';
 
 /** Planted bugs: each removes a guard from a replica of a fault run. No setting of the service can do this. */
-const BUGS = {
+export const BUGS = {
   fence: () => {
     GUARDS.fence = false;
   },
@@ -28,51 +32,62 @@ const BUGS = {
         alter(queue, lease, /FROM lane\s+CROSS JOIN LATERAL/, LEASE_GATE);
     }),
   /** Responds before it stores. */
-  commitBeforeAnswer: () => {
-    const stored = MessageAcceptor.prototype.acceptSingles;
-    MessageAcceptor.prototype.acceptSingles = async function (messages) {
-      setTimeout(() => void stored.call(this, messages).catch(() => undefined), 20);
-      return messages.map(({ id }) => ({ kind: 'accepted', id, status: 'pending' }));
-    };
-  },
+  commitBeforeAnswer: () =>
+    replaceMethod(
+      MessageAcceptor,
+      'acceptSingles',
+      (acceptSingles) =>
+        async function (messages) {
+          setTimeout(() => void acceptSingles.call(this, messages).catch(() => undefined), 20);
+          return messages.map(({ id }) => ({ kind: 'accepted', id, status: 'pending' }));
+        },
+    ),
   /** The scenario drops the unique index instead: there is nothing to remove in the replica. */
   dedupe: () => undefined,
   /** A message gets a random lane instead of the one of its key. */
-  order: () => {
-    const insert = IngestStore.prototype.insert;
-    IngestStore.prototype.insert = function (messages, on) {
-      return insert.call(this, messages.map(withRandomLane), on);
-    };
-  },
+  order: () =>
+    replaceMethod(
+      IngestStore,
+      'insert',
+      (insert) =>
+        function (messages, on) {
+          return insert.call(this, messages.map(withRandomLane), on);
+        },
+    ),
   /** A claim does not check whether a key is held. */
   hold: () =>
     alterInboxQueue((queue) => alter(queue, 'claim', 'hold.key IS NOT NULL AS held', 'false AS held')),
   /** Not a guard: every read of a run size returns another value, as happens occasionally while runs end. */
   changingRunSizes: () => {
     let reads = 0;
-    RunSizes.prototype.first = () => 2 + (reads++ % 7);
+    replaceMethod(RunSizes, 'first', () => () => 2 + (reads++ % 7));
   },
   /** The size of a claim is computed again after each lease that was awaited. */
   claimSize: () => {
     const prototype = OutboxProcessor.prototype as unknown as OutboxInternals;
-    prototype.take = async function (candidates, quick) {
-      const lanes = candidates.filter((lane) => this.isWanted(lane));
+    for (const name of ['leaseLanes', 'canSendOn', 'maxRowsOf', 'leaseGroup'] as const)
+      if (!prototype[name]) throw new Error(`OutboxProcessor has no ${name}: the bug would change nothing`);
+    prototype.leaseLanes = async function (candidates, quick) {
+      const lanes = candidates.filter((lane) => this.canSendOn(lane));
       for (const maxRows of new Set(lanes.map((lane) => this.maxRowsOf(lane)))) {
         const ofThatSize = lanes.filter((lane) => this.maxRowsOf(lane) === maxRows);
-        await this.lease(ofThatSize, maxRows, quick);
+        await this.leaseGroup(ofThatSize, maxRows, quick);
       }
     };
   },
-  signature: () => {
-    const send = WebhookSender.prototype.send;
-    WebhookSender.prototype.send = function (request, options) {
-      return send.call(
-        this,
-        { ...request, headers: request.headers.map(withWrongSignature(request)) },
-        options,
-      );
-    };
-  },
+  signature: () =>
+    replaceMethod(
+      WebhookSender,
+      'send',
+      (send) =>
+        function (request, options) {
+          const headers = request.headers.map(withWrongSignature(request));
+          return send.call(this, { ...request, headers }, options);
+        },
+    ),
+  ...QUEUE_BUGS,
+  ...GROUP_BUGS,
+  ...ADDITION_BUGS,
 } as const;
 
 export type Bug = keyof typeof BUGS;
@@ -89,10 +104,10 @@ const LEASE_GATE = `FROM (SELECT pg_advisory_xact_lock_shared(${LEASE_GATE_LOCK}
 
 /** Private members of the outbox processor. */
 interface OutboxInternals {
-  take(candidates: readonly number[], quick: boolean): Promise<void>;
-  isWanted(lane: number): boolean;
+  leaseLanes(candidates: readonly number[], quick: boolean): Promise<void>;
+  canSendOn(lane: number): boolean;
   maxRowsOf(lane: number): number;
-  lease(lanes: readonly number[], maxRows: number, quick: boolean): Promise<void>;
+  leaseGroup(lanes: readonly number[], maxRows: number, quick: boolean): Promise<void>;
 }
 
 type Queue = LaneQueue<LaneRow>;
@@ -112,18 +127,6 @@ function alterInboxQueue(change: (queue: Queue) => void): void {
 }
 
 type Method = (this: Queue, ...values: never[]) => unknown;
-
-function alter(
-  queue: Queue,
-  statement: 'lease' | 'leaseHinted' | 'claim',
-  from: string | RegExp,
-  to: string,
-): void {
-  const sql = statementsOf(queue);
-  const changed = sql[statement].replace(from, () => to);
-  if (changed === sql[statement]) throw new Error(`${statement} has no ${from}`);
-  sql[statement] = changed;
-}
 
 function withRandomLane(message: NewMessage): NewMessage {
   return { ...message, lane: Math.floor(Math.random() * 256) };

@@ -15,6 +15,8 @@ export interface Behaviour {
   /** How many of its first attempts throw. */
   readonly fails?: number;
   readonly refuses?: boolean;
+  /** Throws until it has thrown this often, however its attempts are counted. */
+  readonly heals?: number;
   /** Defers itself until this long after it was received. */
   readonly defersMs?: number;
   /** Kills its process, this many times. */
@@ -64,12 +66,13 @@ abstract class Chain {
 
   async apply(message: Message<Behaviour | null>, tx: ReadModelTransaction): Promise<void> {
     const behaviour = message.payload ?? {};
-    if (behaviour.fails) await this.record(message, 'try');
+    const { fails = 0, refuses = false, heals = 0 } = behaviour;
+    if (fails || refuses || heals) await this.record(message, 'try');
     await tx.query(LINK, [message.key, message.id, message.attempt]);
     if (behaviour.takesMs) await tx.query('SELECT pg_sleep($1)', [behaviour.takesMs / 1000]);
-    if (behaviour.refuses) throw new Refuse('refused');
+    if (refuses) throw new Refuse('refused');
     if (behaviour.defersMs) await this.deferUntil(message, behaviour.defersMs, tx);
-    if (message.attempt <= (behaviour.fails ?? 0)) {
+    if (message.attempt <= fails || (await this.failures(message, heals)) < heals) {
       await this.record(message, 'fail');
       throw new Error(PLANNED_FAILURE);
     }
@@ -88,6 +91,15 @@ abstract class Chain {
       [receivedAt.toISOString(), ms],
     );
     if (row!.early) throw new Defer('100ms', 'not yet');
+  }
+
+  private async failures({ id }: Message, heals: number): Promise<number> {
+    if (heals === 0) return 0;
+    const [row] = await this.database.query<{ n: number }>(
+      `SELECT count(*)::int AS n FROM attempt_log WHERE id = $1 AND what = 'fail'`,
+      [id],
+    );
+    return row!.n;
   }
 
   private async record({ id, attempt }: Message, what: string): Promise<void> {

@@ -1,32 +1,41 @@
+import { requiredIn } from './additions/required.ts';
 import type { Arrival, DeliveryRow, History, MessageRow, RunTerms } from './history.ts';
 import { type Violation, violation } from './violation.ts';
 
 type Listener = RunTerms['listeners'][number];
 
+/** Two seconds; a replica may be frozen, or without its database, for some seconds more. */
+const ROTATED_WITHIN_MS = 15_000;
+
 /** From the read model to the receivers. */
 export function checkDeliveries(history: History): Violation[] {
-  return [
-    ...fanOut(history),
-    ...settled(history),
-    ...orderPerKey(history),
-    ...signatures(history),
-    ...bytes(history),
-    ...repeats(history),
-    ...attempts(history),
-  ];
+  const names = new Set(history.terms.listeners.map(({ name }) => name));
+  const webhooks = {
+    ...history,
+    deliveries: history.deliveries.filter(({ listener }) => names.has(listener)),
+  };
+  const checks = [settled, orderPerKey, signatures, bytes, repeats, attempts];
+  return [...fanOut(history), ...checks.flatMap((one) => one(webhooks))];
 }
 
-/** Exactly one delivery per finished message and listener of its type, and no others. */
-function fanOut({ messages, deliveries, terms }: History): Violation[] {
+/** Exactly one delivery per finished message and listener of its type, and no others; a late listener may miss earlier ones. */
+function fanOut(history: History): Violation[] {
+  const { messages, deliveries, terms } = history;
+  const isRequired = requiredIn(history);
+  const listeners = [
+    ...terms.listeners.map((one) => ({ ...one, sinceMs: undefined })),
+    ...(terms.queues ?? []),
+  ];
   const counts = new Map<string, number>();
   for (const { message, listener } of deliveries) {
     counts.set(`${message} ${listener}`, (counts.get(`${message} ${listener}`) ?? 0) + 1);
   }
-  return messages.flatMap(({ position, id, type, status }) =>
-    terms.listeners.flatMap(({ name, types }) => {
+  return messages.flatMap((message) => {
+    const { position, id, type, status } = message;
+    return listeners.flatMap(({ name, types, sinceMs }) => {
       const wanted = status === 'finished' && types.includes(type) ? 1 : 0;
       const actual = counts.get(`${position} ${name}`) ?? 0;
-      if (actual === wanted) return [];
+      if (actual === wanted || (actual === 0 && !isRequired(message, sinceMs))) return [];
       const detail = `${id} is ${status} and has ${actual} deliveries to ${name}`;
       return [
         violation(
@@ -36,8 +45,8 @@ function fanOut({ messages, deliveries, terms }: History): Violation[] {
           detail,
         ),
       ];
-    }),
-  );
+    });
+  });
 }
 
 /** The receiver accepted every finished delivery; it rejected every dead one, or the replicas sending it died. */
@@ -66,9 +75,14 @@ function settled({ deliveries, arrivals }: History): Violation[] {
   ];
 }
 
+/** A dead letter of a listener that skips them may be delivered late; what came after it is not held up. */
+function isOvertakable({ status, reopened }: DeliveryRow, { onDead }: Listener): boolean {
+  return ['dead', 'discarded'].includes(status) || (reopened && onDead === 'skip');
+}
+
 /** The first requests of a key's deliveries come in the order of their numbers, each after the delivery ahead was accepted or dead. */
 function orderPerKey({ arrivals, deliveries, terms }: History): Violation[] {
-  const ordered = new Set(terms.listeners.filter((one) => one.ordered).map(({ name }) => name));
+  const ordered = new Map(terms.listeners.filter((one) => one.ordered).map((one) => [one.name, one]));
   const firstAt = new Map<string, number>();
   const acceptedAt = new Map<string, number>();
   for (const { delivery, at, answer } of arrivals) {
@@ -89,7 +103,7 @@ function orderPerKey({ arrivals, deliveries, terms }: History): Violation[] {
     if (sequence !== number)
       return [violation(check, `${id} to ${listener} is number ${sequence} of ${key} instead of ${number}`)];
     const at = firstAt.get(id);
-    if (!before || at === undefined || before.status === 'dead') return [];
+    if (!before || at === undefined || isOvertakable(before, ordered.get(listener)!)) return [];
     const beforeAt = acceptedAt.get(before.id);
     if (beforeAt !== undefined && beforeAt < at) return [];
     return [
@@ -98,12 +112,14 @@ function orderPerKey({ arrivals, deliveries, terms }: History): Violation[] {
   });
 }
 
+/** With the first secret always: an old one signs for 24 hours. With the newest one as soon as every replica must know it. */
 function signatures({ arrivals }: History): Violation[] {
-  return arrivals
-    .filter(({ signed }) => signed !== 'yes')
-    .map(({ delivery, listener, signed }) =>
-      violation('signatures', `${delivery} to ${listener}: ${signed}`),
-    );
+  return arrivals.flatMap(({ delivery, listener, signed, rotated }) => {
+    const results = [signed, ...(rotated && rotated.forMs > ROTATED_WITHIN_MS ? [rotated.signed] : [])];
+    return results
+      .filter((result) => result !== 'yes')
+      .map((result) => violation('signatures', `${delivery} to ${listener}: ${result}`));
+  });
 }
 
 /** Every request carries exactly what was posted, also when it is repeated. */
@@ -145,10 +161,10 @@ function isAsPosted(
 function repeats({ arrivals, deliveries }: History): Violation[] {
   const requests = new Map<string, number>();
   for (const { delivery } of arrivals) requests.set(delivery, (requests.get(delivery) ?? 0) + 1);
-  return deliveries.flatMap(({ id, listener, attempts }) => {
+  return deliveries.flatMap(({ id, listener, attemptsTotal }) => {
     const times = requests.get(id) ?? 0;
-    if (times <= Math.max(1, attempts.length)) return [];
-    const detail = `${id} came ${times} times to ${listener} and has ${attempts.length} recorded attempts`;
+    if (times <= Math.max(1, attemptsTotal)) return [];
+    const detail = `${id} came ${times} times to ${listener} and has ${attemptsTotal} recorded attempts`;
     return [violation('every repeat has a recorded reason', detail)];
   });
 }

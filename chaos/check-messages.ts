@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { History, MessageRow } from './history.ts';
+import { SCHEDULE } from './operator/operator-history.ts';
 import { type Violation, violation } from './violation.ts';
 
 /** The hold is set after the failure was recorded, by the same clock, in whole milliseconds. */
@@ -7,17 +8,18 @@ const CLOCK_MS = 1;
 
 /** From the posts to the read model. */
 export function checkMessages(history: History): Violation[] {
-  return [
-    ...lostMessages(history),
-    ...refusedMessages(history),
-    ...effectsOnce(history),
-    ...fold(history),
-    ...orderAsPosted(history),
-    ...deadLetters(history),
-    ...superseded(history),
-    ...sent(history),
-    ...earlyRetries(history),
+  const checks = [
+    lostMessages,
+    refusedMessages,
+    effectsOnce,
+    fold,
+    orderAsPosted,
+    deadLetters,
+    superseded,
+    sent,
+    earlyRetries,
   ];
+  return checks.flatMap((one) => one(history));
 }
 
 function lostMessages({ posted, messages }: History): Violation[] {
@@ -39,7 +41,7 @@ function refusedMessages({ posted, messages }: History): Violation[] {
     const one = known.get(id);
     if (one?.outcome === 'refused')
       return [violation('nothing refused is applied', `${id} was refused and is stored`)];
-    return one || type === 'sent'
+    return one || type === 'sent' || id.startsWith(`${SCHEDULE}/`)
       ? []
       : [violation('nothing refused is applied', `${id} is stored and was not posted`)];
   });
@@ -120,8 +122,8 @@ function deadLetters({ messages, terms }: History): Violation[] {
       );
     if (status !== 'dead') continue;
     deadAt.set(key, position);
-    const { refuses, fails = 0, kills = 0, cuts = 0 } = payload ?? {};
-    if (!refuses && fails < maxAttempts && kills + cuts < maxAttempts)
+    const { refuses, fails = 0, heals = 0, kills = 0, cuts = 0 } = payload ?? {};
+    if (!refuses && Math.max(fails, heals) < maxAttempts && kills + cuts < maxAttempts)
       report(
         `${id} is a dead letter although it should not fail: ${error}; its payload is ${JSON.stringify(payload)}`,
       );
@@ -166,8 +168,8 @@ function sent({ messages }: History): Violation[] {
  * The attempt after a failure comes when the hold of that failure is over, unless an operator ended it. A failure that
  * could not be written does not count as an attempt: the same number is used again, at any time.
  */
-function earlyRetries({ messages, attemptLog, operated, terms }: History): Violation[] {
-  const released = new Set(operated);
+function earlyRetries({ messages, attemptLog, operations, terms }: History): Violation[] {
+  const released = operations.keys;
   const exempt = new Set(messages.filter(({ key }) => released.has(key)).map(({ id }) => id));
   const failedAt = new Map<string, number>();
   return attemptLog.flatMap(({ id, what, attempt, atMs }) => {

@@ -1,17 +1,24 @@
 import { checkDeliveries } from './check-deliveries.ts';
 import { checkLogs } from './check-logs.ts';
 import { checkMessages } from './check-messages.ts';
+import { checkGroups } from './groups/check-groups.ts';
 import type { History } from './history.ts';
+import { checkOperations } from './operator/check-operations.ts';
+import { checkQueues } from './queues/check-queues.ts';
 import { type Violation, violation } from './violation.ts';
 
 /** The violations in the history of a run that became idle. Pure. */
 export function check(history: History): Violation[] {
-  return [
-    ...checkMessages(history),
-    ...checkDeliveries(history),
-    ...checkIdle(history),
-    ...checkLogs(history),
+  const checks = [
+    checkMessages,
+    checkDeliveries,
+    checkQueues,
+    checkGroups,
+    checkOperations,
+    checkIdle,
+    checkLogs,
   ];
+  return checks.flatMap((one) => one(history));
 }
 
 /** No lane is leased; everything that still waits is behind a dead letter; no hold is left over. */
@@ -39,7 +46,7 @@ function checkIdle({ leased, holds, messages, deliveries }: History): Violation[
   ];
 }
 
-const SETTLED = ['finished', 'dead', 'expired', 'superseded'];
+const SETTLED = ['finished', 'dead', 'expired', 'superseded', 'discarded'];
 
 function nameOf({ queue, lane, key }: { queue: string; lane: number; key: string }): string {
   return `${queue} ${lane} ${key}`;

@@ -1,13 +1,19 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { Additions } from './additions/additions.ts';
+import { Api } from './api.ts';
+import { LEASE_MS } from './bed-settings.ts';
 import { check } from './check.ts';
+import { countsOf } from './counts.ts';
 import type { Version } from './fleet.ts';
+import { Consumers } from './groups/consumers.ts';
 import { INJECTORS, type InjectionContext, ON_DATABASE, ON_ONE_REPLICA } from './injectors.ts';
 import { InvariantWatch } from './invariant-watch.ts';
-import { Operator } from './operator.ts';
+import { Operator } from './operator/operator.ts';
 import type { Postgres } from './postgres.ts';
 import { Producers } from './producers.ts';
+import { Workers } from './queues/workers.ts';
 import { type Fault, type ScheduledFault, schedule } from './schedule.ts';
-import { LEASE_MS, TestBed } from './test-bed.ts';
+import { TestBed } from './test-bed.ts';
 import { type Violation, violation } from './violation.ts';
 
 export interface FaultRunOptions {
@@ -53,6 +59,7 @@ export async function faultRun(options: FaultRunOptions): Promise<FaultRunResult
     replicas,
     without,
     skew: faults.includes('skew'),
+    consuming: true,
   });
   try {
     await options.beforeFirstPost?.(bed);
@@ -67,6 +74,10 @@ class FaultRun {
   private readonly injections: Record<string, number> = {};
   private readonly producers: Producers;
   private readonly operator: Operator;
+  private readonly api: Api;
+  private readonly consumers: Consumers;
+  private readonly workers: Workers;
+  private readonly additions: Additions;
   private readonly watch: InvariantWatch;
   private readonly startedAt = Date.now();
   /** Faults that were skipped because no replica was in a state to inject them on. */
@@ -90,7 +101,25 @@ class FaultRun {
       poison,
       kills: poison ? 2 : 0,
     });
-    this.operator = new Operator(bed.database, seed, Math.ceil(keys / 3));
+    this.api = new Api(bed.urls);
+    this.operator = new Operator({
+      api: this.api,
+      seed,
+      listeners: bed.terms.listeners.map(({ name }) => name),
+      queues: bed.terms.queues!.map(({ name }) => name),
+      keys: Array.from({ length: Math.ceil(keys / 3) }, (_, n) => `k${n}`),
+      actions: faults.includes('operator'),
+      onRotated: (listener, secret) => bed.addSecret(listener, secret),
+    });
+    const consuming = { api: this.api, seed, faults: faults.includes('consumers') };
+    this.consumers = new Consumers(consuming);
+    this.workers = new Workers(consuming);
+    this.additions = new Additions({
+      api: this.api,
+      seed,
+      onGroup: (name) => this.consumers.startOne(name, name, false),
+      onQueue: (queue) => this.workers.startAt(queue),
+    });
     this.watch = new InvariantWatch(bed.database, bed.fleet, STALE_LIMIT_MS);
   }
 
@@ -102,9 +131,14 @@ class FaultRun {
     for (const fault of options.faults)
       if (!INJECTORS[fault]) void bed.inject(fault, undefined, () => forever);
     if (options.faults.includes('receivers')) bed.setReceiverMode('flaky');
+    this.consumers.start();
+    this.workers.start();
     const posting = producers.run(until);
     posting.catch(() => undefined);
-    await Promise.all([this.injectAll(), this.operator.run(until), pause(options.seconds * 1_000)]);
+    const adding = options.faults.includes('additions') ? this.additions.run(until) : undefined;
+    await Promise.all([this.injectAll(), this.operator.run(until), adding, pause(options.seconds * 1_000)]);
+    this.consumers.calm();
+    this.workers.calm();
     bed.fleet.disarm();
     for (const proxy of bed.proxies) proxy.cutAtCommit(undefined);
     bed.setReceiverMode('healthy');
@@ -113,6 +147,7 @@ class FaultRun {
     await posting;
     clearTimeout(giveUpTimer);
     const remaining = await bed.waitUntilIdle(options.idleTimeoutMs);
+    await Promise.all([this.consumers.finish(), this.workers.finish()]);
     this.over = true;
     const transientViolations = this.watch.end();
     await Promise.all([watching, progress]);
@@ -123,12 +158,16 @@ class FaultRun {
     remaining: number,
     transientViolations: readonly Violation[],
   ): Promise<FaultRunResult> {
-    const { bed, producers, operator } = this;
+    const { bed, producers, operator, consumers, workers } = this;
     const msUntilIdle = Date.now() - this.startedAt - this.options.seconds * 1_000;
-    const history = await bed.history(producers.posted, operator.keys);
+    const history = await bed.history({
+      posted: producers.posted,
+      operated: operator.operated,
+      calls: consumers.calls,
+      workerCalls: workers.calls,
+      added: this.additions.added,
+    });
     const exits = [...(await bed.fleet.drain(DRAIN_MS)), ...bed.fleet.unexpectedExits];
-    const counted = (rows: readonly { status: string }[], status: string) =>
-      rows.filter((row) => row.status === status).length;
     return {
       violations: [
         ...check(history),
@@ -136,27 +175,16 @@ class FaultRun {
         ...(remaining > 0
           ? [violation('nothing stuck', `${remaining} rows, lanes or holds were still open`)]
           : []),
+        ...this.api.unexpected.map((detail) => violation('no unexpected response', detail)),
         ...exits.map((detail) => violation('replicas drain, none exits on its own', detail)),
       ],
       injections: this.injections,
       counts: {
         ...producers.counts,
-        accepted: producers.posted.filter(({ outcome }) => outcome === 'accepted').length,
-        refused: producers.posted.filter(({ outcome }) => outcome === 'refused').length,
-        messages: history.messages.length,
-        ...Object.fromEntries(
-          ['finished', 'dead', 'held', 'expired', 'superseded'].map((status) => [
-            status,
-            counted(history.messages, status),
-          ]),
-        ),
-        deliveries: history.deliveries.length,
-        deadDeliveries: counted(history.deliveries, 'dead'),
-        requests: history.arrivals.length,
-        repeatedRequests:
-          history.arrivals.length - new Set(history.arrivals.map(({ delivery }) => delivery)).size,
-        failedRequests: history.arrivals.filter(({ answer }) => answer !== 'ok').length,
-        heldByOperator: operator.held,
+        ...countsOf(history),
+        ...consumers.counts,
+        ...workers.counts,
+        ...operator.counts,
         killed: bed.fleet.ends.killed,
         drained: bed.fleet.ends.drained,
         drainedTooLong: bed.fleet.ends.drainedTooLong,

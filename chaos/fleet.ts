@@ -90,8 +90,9 @@ export class Fleet {
     if (replica.state === 'frozen') replica.state = 'working';
   }
 
+  /** Once: a second signal ends a replica in the middle of its drain. */
   requestStop(replica: Replica): void {
-    if (replica.state === 'dead') return;
+    if (['dead', 'leaving'].includes(replica.state)) return;
     replica.state = 'leaving';
     this.signal(replica, 'SIGTERM');
   }

@@ -1,13 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
+import { LEASE_MS } from './bed-settings.ts';
 import { type Bug, LEASE_GATE_LOCK } from './bugs.ts';
 import { check } from './check.ts';
 import { faultRun } from './fault-run.ts';
 import type { Version } from './fleet.ts';
+import { createOffsetSequences } from './groups/group-bugs.ts';
 import type { Posted } from './history.ts';
 import type { Point } from './point-names.ts';
 import type { Postgres } from './postgres.ts';
-import { LEASE_MS, TestBed } from './test-bed.ts';
+import { preciseNow } from './precise-now.ts';
+import { TestBed } from './test-bed.ts';
 import type { Violation } from './violation.ts';
 
 export interface ScenarioContext {
@@ -23,7 +26,7 @@ export type GuardScenario = (
 ) => Promise<readonly Violation[]>;
 
 const SEED = 7;
-const IDLE_TIMEOUT_MS = 20_000;
+const IDLE_TIMEOUT_MS = 30_000;
 const forever = new Promise<never>(() => undefined);
 const REACHED_WITHIN_MS = 30_000;
 /** A replica may freeze with a posted message stored and no response sent. */
@@ -83,6 +86,12 @@ export const withoutUniqueIndex: GuardScenario = (without, context) =>
     await database.query('CREATE INDEX inbox_identity ON inbox (id, source)');
   });
 
+/** The same with the sequences that offsets must not come from. */
+export const appendingWriters: GuardScenario = (without, context) =>
+  runLoad(without, context, async ({ database }) => {
+    if (without.includes('offsetSequence')) await createOffsetSequences(database);
+  });
+
 async function runLoad(
   without: readonly Bug[],
   { postgres, version }: ScenarioContext,
@@ -126,7 +135,7 @@ async function runScenario(
     const driver = new ScenarioDriver(bed);
     await scenario(driver);
     await bed.waitUntilIdle(IDLE_TIMEOUT_MS);
-    return check(await bed.history(driver.posted, []));
+    return check(await bed.history({ posted: driver.posted }));
   } finally {
     await bed.end();
   }
@@ -157,7 +166,8 @@ class ScenarioDriver {
     if (Object.keys(behaviour).length > 0) void this.bed.inject('poison', undefined, () => forever);
     const id = `m${this.posted.length + 1}`;
     const payload = JSON.stringify({ ...behaviour, n: 1 });
-    const message = { id, type: 'plain', key: key ?? `key-${id}`, payload, scheduled: false };
+    const postedMs = preciseNow();
+    const message = { id, type: 'plain', key: key ?? `key-${id}`, payload, scheduled: false, postedMs };
     const body = `{"id":"${id}","type":"plain","key":"${message.key}","payload":${payload}}`;
     for (const url of urls) {
       const headers = { 'content-type': 'application/json' };

@@ -1,7 +1,13 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Behaviour } from './chain.ts';
+import type { GroupsHistory } from './groups/group-history.ts';
+import type { GroupTerms } from './groups/group-terms.ts';
 import type { InjectedFault, Logged } from './logged.ts';
+import type { OperatorHistory } from './operator/operator-history.ts';
+import type { Queries } from './queries.ts';
+import type { QueuesHistory } from './queues/queue-history.ts';
+import type { QueueTerms } from './queues/queue-terms.ts';
 
 /** What a producer knows about a message that it posted. */
 export interface Posted {
@@ -14,6 +20,8 @@ export interface Posted {
   readonly outcome: 'accepted' | 'refused' | 'unknown';
   /** It has a due time, and gets its position in the inbox then. */
   readonly scheduled: boolean;
+  /** When it was first posted. */
+  readonly postedMs: number;
 }
 
 /** One request, as recorded by a receiver. */
@@ -27,6 +35,8 @@ export interface Arrival {
   /** `yes`, or the error of the official library. */
   readonly signed: string;
   readonly body: string;
+  /** Of a listener whose secret was rotated: for how long its receiver has known the new one, and whether that signed, too. */
+  readonly rotated?: { readonly forMs: number; readonly signed: string };
   /** The attributes of a CloudEvent. */
   readonly ce:
     | { readonly id: string; readonly type: string; readonly key: string; readonly sequence: number }
@@ -49,6 +59,7 @@ export interface MessageRow {
 }
 
 export interface DeliveryRow {
+  readonly position: number;
   readonly id: string;
   readonly listener: string;
   /** Position in the inbox. */
@@ -59,8 +70,10 @@ export interface DeliveryRow {
   readonly status: string;
   readonly attempt: number;
   readonly error: string | null;
+  /** A replay or a revive made it pending again. */
+  readonly reopened: boolean;
   /** As returned by `GET /v1/messages/{id}`. */
-  readonly attempts: readonly { readonly attempt: number; readonly error: string | null }[];
+  readonly attemptsTotal: number;
 }
 
 /** Everything that was recorded, read when the run is idle. */
@@ -78,7 +91,7 @@ export interface History {
     readonly attempt: number;
     readonly atMs: number;
   }[];
-  /** Lanes that are still leased. */
+  /** Lanes that are still leased, also by a worker that has a message of them. */
   readonly leased: readonly { readonly queue: string; readonly lane: number }[];
   readonly holds: readonly {
     readonly queue: string;
@@ -87,8 +100,11 @@ export interface History {
     readonly reason: string;
     readonly endless: boolean;
   }[];
-  /** Keys that the operator held and released. */
-  readonly operated: readonly string[];
+  readonly operations: OperatorHistory;
+  /** Undefined: a run without topics and groups. */
+  readonly groups: GroupsHistory | undefined;
+  /** Undefined: a run without work queues. */
+  readonly queues: QueuesHistory | undefined;
   /** Errors in the output of the replicas. */
   readonly logged: readonly Logged[];
   /** The faults of the run. */
@@ -105,11 +121,10 @@ export interface RunTerms {
     readonly ordered: boolean;
     readonly format: 'standard' | 'cloudevents';
     readonly maxAttempts: number;
+    readonly onDead: 'skip' | 'hold';
   }[];
-}
-
-export interface Queries {
-  query<Row>(sql: string): Promise<Row[]>;
+  readonly groups?: GroupTerms;
+  readonly queues?: readonly QueueTerms[];
 }
 
 export async function readArrivals(file: string): Promise<Arrival[]> {
@@ -127,8 +142,9 @@ export async function readTables(database: Queries) {
               superseded_by::int
        FROM inbox WHERE source <> 'urn:sluice:alerts' ORDER BY position`,
     ),
-    deliveries: await database.query<Omit<DeliveryRow, 'attempts'>>(
-      `SELECT outbox.id, listener.name AS listener, message::int, key, lane, sequence::int, outbox.status, attempt, error
+    deliveries: await database.query<Omit<DeliveryRow, 'attemptsTotal'>>(
+      `SELECT outbox.position::int, outbox.id, listener.name AS listener, message::int, key, lane, sequence::int, outbox.status, attempt, error,
+              replay IS NOT NULL OR ruling IS NOT NULL AS reopened
        FROM outbox JOIN listener ON listener.number = outbox.listener ORDER BY outbox.position`,
     ),
     chains: await database.query<History['chains'][number]>('SELECT * FROM chain'),
@@ -139,7 +155,8 @@ export async function readTables(database: Queries) {
       `SELECT id, what, attempt, extract(epoch FROM at)::float8 * 1000 AS "atMs" FROM attempt_log ORDER BY at`,
     ),
     leased: await database.query<History['leased'][number]>(
-      `SELECT queue, lane FROM lane WHERE leased_until > '-infinity' OR token IS NOT NULL`,
+      `SELECT queue, lane FROM lane WHERE leased_until > '-infinity' AND leased_until < 'infinity' OR token IS NOT NULL
+       UNION ALL SELECT 'outbox', lane FROM pull_lease`,
     ),
     holds: await database.query<History['holds'][number]>(
       `SELECT queue, key, lane, reason, until = 'infinity' AS endless FROM hold`,

@@ -1,8 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { LEASE_MS } from './bed-settings.ts';
 import { failOver } from './failover.ts';
 import type { Version } from './fleet.ts';
 import type { Fault, ScheduledFault } from './schedule.ts';
-import { LEASE_MS, type TestBed } from './test-bed.ts';
+import type { TestBed } from './test-bed.ts';
 
 const POINT_WAIT_MS = 5_000;
 const BLACK_HOLE_MS = 6_000;

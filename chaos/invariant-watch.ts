@@ -21,6 +21,13 @@ const PROCESSING_IN_FREE_LANE = ['inbox', 'outbox']
   )
   .join(' UNION ALL ');
 
+const POLL_MS = 200;
+/**
+ * What one poll counts at most. It takes longer while the database is unavailable, or on a machine that is starved: then
+ * everything takes longer, also what is waited for.
+ */
+const MAX_COUNTED_MS = 300;
+
 interface StaleRow {
   readonly id: string;
   readonly lane: number;
@@ -51,7 +58,7 @@ export class InvariantWatch {
       const now = Date.now();
       this.count(stale, now - polledAt);
       polledAt = now;
-      await pause(200);
+      await pause(POLL_MS);
     }
   }
 
@@ -64,7 +71,8 @@ export class InvariantWatch {
     const still = new Set(stale.map(({ id }) => id));
     for (const id of this.staleMs.keys()) if (!still.has(id)) this.staleMs.delete(id);
     for (const { id, lane, crashes, seconds } of stale) {
-      const ms = (this.staleMs.get(id) ?? 0) + (this.fleet.anyWorking ? Math.min(sinceMs, 1_000) : 0);
+      const ms =
+        (this.staleMs.get(id) ?? 0) + (this.fleet.anyWorking ? Math.min(sinceMs, MAX_COUNTED_MS) : 0);
       this.staleMs.set(id, ms);
       this.maxStaleMs = Math.max(this.maxStaleMs, ms);
       if (ms > this.staleLimitMs)

@@ -22,6 +22,14 @@ export interface Draft {
   readonly expiresInMs?: number | undefined;
 }
 
+/** As many failures as a message has attempts: it becomes a dead letter, and succeeds when it is revived. */
+const HEALS_AFTER = 6;
+
+/** Keys without dead letters, which an operator may release from any hold. */
+export function isCalm(key: string): boolean {
+  return key === 'hot' || /^k\d*0$/.test(key);
+}
+
 /** JSON texts that parsing and serializing again would change. */
 const ODDITIES = ['1.0', '"\\u00e9\\/"', '1e2', '"naïve 𝄞"', '{"b":1,"a":[ ]}'];
 
@@ -58,10 +66,11 @@ export class Messages {
     if (random.chance(0.03)) behaviour.takesMs = Math.round(random.between(5, 120));
     if (random.chance(0.03)) behaviour.sendsTo = random.one(otherKeys);
     const draw = random.next();
-    const mayDie = poison && key !== 'hot';
+    const mayDie = poison && !isCalm(key);
     if (draw < 0.03) behaviour.fails = 1 + random.below(3);
     else if (draw < 0.0305 && mayDie) behaviour.fails = 99;
     else if (draw < 0.032 && mayDie) behaviour.refuses = true;
+    else if (draw < 0.038 && mayDie) behaviour.heals = HEALS_AFTER;
     else if (draw < 0.05) behaviour.defersMs = Math.round(random.between(50, 600));
     else if (draw < 0.0504 && kills > 0) behaviour.kills = 1 + random.below(kills);
     else if (draw < 0.0515 && kills > 0) behaviour.cuts = 1 + random.below(kills);

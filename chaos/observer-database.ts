@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import { isDatabaseAway } from '../src/database/faults.ts';
+import { isDatabaseAway } from '../src/database/errors.ts';
 
 /** A connection that no fault is injected on. Its queries wait while the database is unavailable. */
 export class ObserverDatabase {

@@ -1,5 +1,8 @@
+import { createdMeanwhile } from './additions/addition-scenarios.ts';
 import type { Bug } from './bugs.ts';
+import { deadOwner, handOver, lateCommit } from './groups/group-scenarios.ts';
 import {
+  appendingWriters,
   earlyResponse,
   frozenLeaseHolder,
   type GuardScenario,
@@ -9,6 +12,7 @@ import {
   type ScenarioContext,
   withoutUniqueIndex,
 } from './guard-scenarios.ts';
+import { deadWorker, lateAcknowledgement, retryLater, twoOfAKey } from './queues/queue-scenarios.ts';
 import type { Violation } from './violation.ts';
 
 interface PlantedBug {
@@ -49,6 +53,18 @@ export const PLANTED: readonly PlantedBug[] = [
     control: ['changingRunSizes'],
   },
   { name: 'signature', scenario: plainLoad, without: ['signature'], control: [] },
+  { name: 'lease-fence', scenario: lateAcknowledgement, without: ['leaseFence'], control: [] },
+  { name: 'key-in-flight', scenario: twoOfAKey, without: ['keyInFlight'], control: [] },
+  { name: 'lease-expiry', scenario: deadWorker, without: ['leaseExpiry'], control: [] },
+  { name: 'retry-hold', scenario: retryLater, without: ['retryHold'], control: [] },
+  { name: 'offset-counter', scenario: appendingWriters, without: ['offsetSequence'], control: [] },
+  { name: 'commit-fence', scenario: lateCommit, without: ['commitFence'], control: [] },
+  { name: 'drain', scenario: handOver, without: ['drain'], control: [] },
+  { name: 'hand-back', scenario: deadOwner, without: ['handBack'], control: [] },
+  { name: 'session', scenario: deadOwner, without: ['session'], control: [] },
+  { name: 'topics-when-written', scenario: createdMeanwhile, without: ['topicsReadEarly'], control: [] },
+  { name: 'topic-revision', scenario: createdMeanwhile, without: ['topicRevision'], control: [] },
+  { name: 'listener-revision', scenario: createdMeanwhile, without: ['listenerRevision'], control: [] },
 ];
 
 export interface PlantedResult {

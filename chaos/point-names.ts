@@ -14,6 +14,11 @@ export const POINTS = [
   'outbox: response received, not written yet',
   'outbox: written, not committed yet',
   'outbox: committed',
+  'pull: messages handed out, response not sent yet',
+  'pull: leases settled, response not sent yet',
+  'groups: messages handed out, response not sent yet',
+  'groups: offsets committed, response not sent yet',
+  'groups: partitions assigned, not committed yet',
 ] as const;
 
 export type Point = (typeof POINTS)[number];

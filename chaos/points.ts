@@ -1,3 +1,6 @@
+import { Commits } from '../src/groups/commits.ts';
+import { GroupsStore } from '../src/groups/groups-store.ts';
+import { PollStore } from '../src/groups/poll-store.ts';
 import { DenormalizerRunner } from '../src/inbox/denormalizers/denormalizer-runner.ts';
 import { MessageAcceptor } from '../src/inbox/message-acceptor.ts';
 import { InboxProcessor } from '../src/inbox/processing/inbox-processor.ts';
@@ -5,8 +8,10 @@ import { InboxTransaction } from '../src/inbox/processing/inbox-transaction.ts';
 import { SettleStore } from '../src/inbox/processing/settle-store.ts';
 import { LaneQueue } from '../src/lanes/lane-queue.ts';
 import { OutboxStore } from '../src/outbox/outbox-store.ts';
+import { HandOutStore } from '../src/outbox/pull/hand-out-store.ts';
+import { LeaseStore } from '../src/outbox/pull/lease-store.ts';
 import { DeliverySender } from '../src/outbox/send/delivery-sender.ts';
-import { GroupWriter } from '../src/outbox/settle/group-writer.ts';
+import { BatchSettler } from '../src/outbox/settle/batch-settler.ts';
 import { POINTS, type Point } from './point-names.ts';
 
 /** What a process sends itself when it reaches a point. */
@@ -52,7 +57,12 @@ export const LOCATIONS: readonly Location[] = [
     after: 'outbox: response received, not written yet',
   },
   { of: OutboxStore, method: 'delivered', after: 'outbox: written, not committed yet' },
-  { of: GroupWriter, method: 'commit', after: 'outbox: committed' },
+  { of: BatchSettler, method: 'commit', after: 'outbox: committed' },
+  { of: HandOutStore, method: 'handOut', after: 'pull: messages handed out, response not sent yet' },
+  { of: LeaseStore, method: 'settle', after: 'pull: leases settled, response not sent yet' },
+  { of: PollStore, method: 'poll', after: 'groups: messages handed out, response not sent yet' },
+  { of: Commits, method: 'commit', after: 'groups: offsets committed, response not sent yet' },
+  { of: GroupsStore, method: 'update', after: 'groups: partitions assigned, not committed yet' },
 ];
 
 const armed = new Map<Point, PointSignal>();

@@ -3,17 +3,9 @@ import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
-import {
-  awaitStandby,
-  crash,
-  promote,
-  remove,
-  type Server,
-  startAgain,
-  startIn,
-  startStandby,
-} from '../test/support/standby.ts';
+import { withClient } from '../test/support/client.ts';
+import { urlOf } from '../test/support/database.ts';
+import { Server } from '../test/support/standby.ts';
 
 /** Enough for the data of a run, and small enough to be filled quickly. */
 const DISK_MEGABYTES = 3_000;
@@ -52,7 +44,7 @@ export class Postgres {
     const disk = await mkdtemp(join(tmpdir(), 'sluice-chaos-data-'));
     const noSmallDisk = smallDisk ? mountSmallDisk(disk) : 'not requested';
     const folder = join(disk, 'server');
-    const primary = await startIn(folder, standby ? STANDBY_SETTINGS : SETTINGS);
+    const primary = await Server.startIn(folder, standby ? STANDBY_SETTINGS : SETTINGS);
     const postgres = new Postgres({ noSmallDisk, disk }, primary);
     if (standby) await postgres.addStandby();
     return postgres;
@@ -79,20 +71,20 @@ export class Postgres {
   /** The primary and its data are lost at once, and its standby takes over. */
   async failOver(): Promise<void> {
     const gone = this.primary;
-    await crash(gone);
-    await promote(this.standby!);
+    await gone.crash();
+    await this.standby!.promote();
     this.primary = this.standby!;
     this.standby = undefined;
     this.onMoved(this.url);
-    await remove(gone);
+    await gone.remove();
   }
 
   /** Adds a standby; from then on commits wait for it. */
   async addStandby(): Promise<void> {
     this.standbys += 1;
     const name = `standby_${this.standbys}`;
-    this.standby = await startStandby(this.primary, name);
-    await awaitStandby(this.primary, name);
+    this.standby = await this.primary.startStandby(name);
+    await this.primary.awaitStandby(name);
   }
 
   /** Restarts the server if it has exited. */
@@ -122,15 +114,14 @@ export class Postgres {
   }
 
   async createDatabase(name: string): Promise<string> {
-    const client = new pg.Client({ connectionString: this.url });
-    await client.connect();
-    await client.query(`CREATE DATABASE ${name} ENCODING 'UTF8' TEMPLATE template0`);
-    await client.end();
-    return Object.assign(new URL(this.url), { pathname: `/${name}` }).href;
+    await withClient(this.url, (client) =>
+      client.query(`CREATE DATABASE ${name} ENCODING 'UTF8' TEMPLATE template0`),
+    );
+    return urlOf(this.url, name);
   }
 
   async stop(): Promise<void> {
-    for (const server of [this.standby, this.primary]) if (server) await remove(server);
+    for (const server of [this.standby, this.primary]) if (server) await server.remove();
     if (this.noSmallDisk === undefined) execFileSync('umount', [this.found.disk]);
     await rm(this.found.disk, { recursive: true, force: true });
   }
@@ -138,7 +129,7 @@ export class Postgres {
   /** On the same port: the replicas have its address. */
   private async startAgain(port: number): Promise<void> {
     await this.primary.postgres.stop();
-    this.primary = await startAgain(this.primary);
+    this.primary = await this.primary.restart();
     if (this.primary.postgres.port !== port)
       throw new Error(`PostgreSQL came back on another port than ${port}`);
   }

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Posted } from './history.ts';
 import { type Draft, Messages } from './messages.ts';
+import { preciseNow } from './precise-now.ts';
 import { Random } from './random.ts';
 
 export interface ProducersOptions {
@@ -70,8 +71,9 @@ export class Producers {
 
   private async post(drafts: readonly Draft[], random: Random, batch: boolean): Promise<void> {
     const body = batch ? `{"messages":[${drafts.map(textOf).join(',')}]}` : textOf(drafts[0]!);
+    const postedMs = preciseNow();
     const outcome = await this.send(batch ? '/v1/messages/batch' : '/v1/messages', body, random);
-    this.remember(drafts, outcome === 'refused' ? 'unknown' : outcome);
+    this.remember(drafts, outcome === 'refused' ? 'unknown' : outcome, postedMs);
     if (outcome === 'refused') throw new Error(`a good post was refused: ${body}`);
   }
 
@@ -87,15 +89,16 @@ export class Producers {
     const bad = { ...drafts[0]!, id: `${drafts[0]!.id}-bad`, payload: '{"n": 1, "n": 2}' };
     const alone = random.chance(0.5);
     const body = alone ? textOf(bad) : `{"messages":[${[...good, textOf(bad)].join(',')}]}`;
+    const postedMs = preciseNow();
     const outcome = await this.send(alone ? '/v1/messages' : '/v1/messages/batch', body, random);
     if (outcome === 'accepted') throw new Error(`a bad post was accepted: ${body}`);
     this.counts.refusals += 1;
-    this.remember(alone ? [bad] : [...drafts, bad], 'refused');
+    this.remember(alone ? [bad] : [...drafts, bad], 'refused', postedMs);
   }
 
-  private remember(drafts: readonly Draft[], outcome: Outcome): void {
+  private remember(drafts: readonly Draft[], outcome: Outcome, postedMs: number): void {
     for (const { id, type, key, payload, dueInMs } of drafts)
-      this.posted.push({ id, type, key, payload, outcome, scheduled: dueInMs !== undefined });
+      this.posted.push({ id, type, key, payload, outcome, scheduled: dueInMs !== undefined, postedMs });
   }
 
   /** Retries until a response settles whether it was accepted. */

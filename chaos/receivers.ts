@@ -21,7 +21,8 @@ export interface ReceiverCommand {
  */
 const { CHAOS_RECEIVERS = '', CHAOS_ARRIVALS = '', CHAOS_SEED = '1' } = process.env;
 const record = createWriteStream(CHAOS_ARRIVALS);
-const secrets = new Map<string, Webhook>();
+/** The first one, and the newest one if it was rotated. */
+const secrets = new Map<string, { readonly first: Webhook; newest?: Webhook; sinceMs?: number }>();
 /** How many requests came per delivery. */
 const requestCounts = new Map<string, number>();
 let mode: ReceiverMode = 'healthy';
@@ -33,7 +34,7 @@ type Answer = 'ok' | 'refuse' | (typeof FAILURES)[number];
 for (const name of CHAOS_RECEIVERS.split(',')) await open(name);
 process.send!({ open: true });
 process.on('message', ({ listener, secret, ...command }: ReceiverCommand) => {
-  if (secret) secrets.set(listener, new Webhook(secret));
+  if (secret) addSecret(listener, new Webhook(secret));
   if (command.mode) mode = command.mode;
   if (command.end) record.end(() => process.exit(0));
 });
@@ -69,7 +70,8 @@ function receive(
     at,
     atMs: Date.now(),
     delivery,
-    signed: signed(listener, headers, body),
+    signed: signed(secrets.get(listener)!.first, headers, body),
+    ...rotated(listener, headers, body),
     body,
     ce: cloudEventOf(headers),
     answer,
@@ -92,9 +94,25 @@ function header(headers: IncomingMessage['headers'], name: string): string {
   return decodeURIComponent(String(headers[name]));
 }
 
-function signed(listener: string, headers: IncomingMessage['headers'], body: string): string {
+function addSecret(listener: string, secret: Webhook): void {
+  const known = secrets.get(listener);
+  if (!known) secrets.set(listener, { first: secret });
+  else Object.assign(known, { newest: secret, sinceMs: Date.now() });
+}
+
+function rotated(
+  listener: string,
+  headers: IncomingMessage['headers'],
+  body: string,
+): Pick<Arrival, 'rotated'> {
+  const { newest, sinceMs = 0 } = secrets.get(listener)!;
+  if (!newest) return {};
+  return { rotated: { forMs: Date.now() - sinceMs, signed: signed(newest, headers, body) } };
+}
+
+function signed(secret: Webhook, headers: IncomingMessage['headers'], body: string): string {
   try {
-    secrets.get(listener)!.verify(body, headers as Record<string, string>);
+    secret.verify(body, headers as Record<string, string>);
     return 'yes';
   } catch (error) {
     return String(error);

@@ -34,6 +34,19 @@ export const FAULTS = {
     weight: 0,
     description: 'messages that always fail, are refused, kill their process or cut its connection',
   },
+  consumers: {
+    weight: 0,
+    description:
+      'consumers are killed (by messages, too), freeze, hang up, leave and join again, move their offsets back',
+  },
+  additions: {
+    weight: 0,
+    description: 'topics, groups and work queues are created in the middle of the run',
+  },
+  operator: {
+    weight: 0,
+    description: 'an operator revives, discards, replays, pauses, rotates secrets, changes a schedule',
+  },
   skew: { weight: 0, description: 'the clock of one replica is 90 s behind and 2 % slow' },
 } as const;
 

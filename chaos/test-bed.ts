@@ -1,13 +1,15 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startTcpProxy, type TcpProxy } from '../test/support/tcp-proxy.ts';
+import { type Added, NOTHING_ADDED } from './additions/additions.ts';
+import { DELIVERY_RETRIES, LISTENERS, SETTINGS, TYPES } from './bed-settings.ts';
 import { Fleet, type Version } from './fleet.ts';
+import { type ConsumerCall, readGroups } from './groups/group-history.ts';
+import { LAG, prepareGroups } from './groups/prepare-groups.ts';
 import {
   type DeliveryRow,
   type History,
@@ -18,45 +20,21 @@ import {
 } from './history.ts';
 import type { InjectedFault } from './logged.ts';
 import { ObserverDatabase } from './observer-database.ts';
+import {
+  INSTALL_DEAD_LETTER_LOG,
+  NOTHING_OPERATED,
+  type Operated,
+  readOperations,
+  UNFINISHED_OPERATIONS,
+} from './operator/operator-history.ts';
 import type { Postgres } from './postgres.ts';
+import { prepareQueues } from './queues/prepare-queues.ts';
+import { readQueues, type WorkerCall } from './queues/queue-history.ts';
+import { freePorts, startReceivers } from './receiver-process.ts';
 import type { ReceiverCommand, ReceiverMode } from './receivers.ts';
 import type { Fault } from './schedule.ts';
 
-export const LEASE_MS = 2_000;
-const RETRIES = ['50ms', '100ms', '100ms', '200ms', '200ms'];
-const DELIVERY_RETRIES = ['200ms', '200ms', '500ms', '500ms', '1s', '1s', '2s', '2s'];
 const READ_ATTEMPTS = 150;
-const TYPES = ['plain', 'edit', 'slow', 'sent'];
-
-const SETTINGS = {
-  HOST: '127.0.0.1',
-  LOG_LEVEL: 'warn',
-  LOG_FORMAT: 'json',
-  EGRESS_ALLOW: '127.0.0.0/8',
-  SECRETS_KEYS: `k1=${'A'.repeat(43)}=`,
-  INBOX_LEASE: `${LEASE_MS}ms`,
-  INBOX_SLICE: '100ms',
-  INBOX_POLL: '100ms',
-  INBOX_BATCH_LANES: '8',
-  INBOX_BATCH_MESSAGES: '64',
-  INBOX_RETRY_SCHEDULE: RETRIES.join(','),
-  INBOX_PREPARE_TIMEOUT: '2s',
-  OUTBOX_LEASE: '4s',
-  OUTBOX_POLL: '200ms',
-  OUTBOX_SLICE: '300ms',
-  DATABASE_POOL_SIZE: '6',
-  DATABASE_STATEMENT_TIMEOUT: '5s',
-  DATABASE_CONNECT_TIMEOUT: '2s',
-  DRAIN_TIMEOUT: '15s',
-};
-
-/** Each listener has another combination of order, format and failure policy. */
-const LISTENERS = [
-  { name: 'steady', ordered: true, format: 'standard' },
-  { name: 'flaky', ordered: true, format: 'standard', retrySchedule: DELIVERY_RETRIES },
-  { name: 'unordered', ordered: false, format: 'cloudevents' },
-  { name: 'strict', ordered: true, format: 'standard', terminalStatuses: [400], onDead: 'hold' },
-] as const;
 
 export interface TestBedOptions {
   readonly seed: number;
@@ -67,11 +45,22 @@ export interface TestBedOptions {
   readonly skew: boolean;
   readonly without: readonly string[];
   readonly settings?: Record<string, string>;
+  /** With topics, consumer groups and work queues. */
+  readonly consuming?: boolean;
+}
+
+/** What those who take part in a run have recorded. */
+export interface Recorded {
+  readonly posted: readonly Posted[];
+  readonly operated?: Operated;
+  readonly calls?: readonly ConsumerCall[];
+  readonly workerCalls?: readonly WorkerCall[];
+  readonly added?: Added;
 }
 
 /** Everything a run needs except the faults: a database, proxies to it, replicas, listeners and their receivers. */
 export class TestBed {
-  readonly terms: RunTerms;
+  terms: RunTerms;
   /** For each failover: from the promotion of the standby to the first message stored after it. */
   readonly recoveriesMs: number[] = [];
   /** The faults injected so far. */
@@ -92,8 +81,9 @@ export class TestBed {
     this.arrivalsFile = join(folder, 'arrivals.jsonl');
     this.terms = {
       retriesMs: retries.map(milliseconds),
-      listeners: LISTENERS.map(({ name, ordered, format }) => ({
+      listeners: LISTENERS.map(({ name, ordered, format, onDead }) => ({
         name,
+        onDead,
         types: TYPES,
         ordered,
         format,
@@ -119,7 +109,13 @@ export class TestBed {
     }));
     const fleet = new Fleet(slots, { settings, without });
     const folder = mkdtempSync(join(tmpdir(), 'sluice-chaos-run-'));
-    const receivers = await startReceivers(version, ports.slice(replicas), folder, seed);
+    const receivers = await startReceivers(
+      LISTENERS.map(({ name }) => name),
+      version,
+      ports.slice(replicas),
+      folder,
+      seed,
+    );
     const retries = settings.INBOX_RETRY_SCHEDULE.split(',');
     const observer = await startTcpProxy(url, { remember: false });
     const bed = new TestBed(
@@ -139,6 +135,8 @@ export class TestBed {
       for (const [index, listener] of LISTENERS.entries()) {
         await bed.putListener(listener, ports[replicas + index]!);
       }
+      await bed.database.query(`CREATE SCHEMA chaos; ${INSTALL_DEAD_LETTER_LOG}`);
+      if (options.consuming) await bed.prepareConsuming();
       await fleet.startOthers();
     } catch (error) {
       await bed.end();
@@ -151,6 +149,11 @@ export class TestBed {
     return this.fleet.slots.map(({ url }) => url);
   }
 
+  /** The receiver accepts the old secret, too. */
+  addSecret(listener: string, secret: string): void {
+    this.command({ listener, secret });
+  }
+
   setReceiverMode(mode: ReceiverMode): void {
     this.command({ listener: 'flaky', mode });
   }
@@ -161,12 +164,13 @@ export class TestBed {
     const open = (table: string) => `
       (SELECT count(*) FROM ${table} AS row WHERE settled_at IS NULL AND NOT (status = 'held' AND EXISTS (
          SELECT FROM hold WHERE hold.queue = '${table}' AND hold.lane = row.lane AND hold.key = row.key
-           AND hold.until = 'infinity')))`;
+           AND hold.until = 'infinity' AND hold.reason <> 'leased')))`;
     for (;;) {
       const [row] = await this.database.query<{ n: number }>(
         `SELECT (${open('inbox')} + ${open('outbox')}
-           + (SELECT count(*) FROM lane WHERE leased_until > '-infinity')
-           + (SELECT count(*) FROM hold WHERE until < 'infinity'))::int AS n`,
+           + (SELECT count(*) FROM lane WHERE leased_until > '-infinity' AND leased_until < 'infinity')
+           + (SELECT count(*) FROM hold WHERE until < 'infinity') + (${LAG})
+           + ${UNFINISHED_OPERATIONS})::int AS n`,
       );
       if (row!.n === 0 || Date.now() > deadline) return row!.n;
       await pause(100);
@@ -174,18 +178,23 @@ export class TestBed {
   }
 
   /** Everything that was recorded. The attempts of deliveries that came twice are read over HTTP, so before the drain. */
-  async history(posted: readonly Posted[], operated: Iterable<string>): Promise<History> {
+  async history(recorded: Recorded): Promise<History> {
+    const { posted, operated = NOTHING_OPERATED, calls = [], workerCalls = [] } = recorded;
     const tables = await readTables(this.database);
+    const operations = await readOperations(this.database, operated);
+    const groups = this.terms.groups ? await readGroups(this.database, calls) : undefined;
+    const queues = this.terms.queues ? await readQueues(this.database, workerCalls) : undefined;
     const arrivals = await this.endReceivers();
     const requests = new Map<string, number>();
     for (const { delivery } of arrivals) requests.set(delivery, (requests.get(delivery) ?? 0) + 1);
     const ids = new Map(tables.messages.map(({ position, id }) => [position, id]));
     const repeated = tables.deliveries.filter(({ id }) => (requests.get(id) ?? 0) > 1);
-    const attempts = await this.attemptsOf([...new Set(repeated.map(({ message }) => ids.get(message)!))]);
-    const deliveries = tables.deliveries.map((row) => ({ ...row, attempts: attempts.get(row.id) ?? [] }));
-    const { injected, terms } = this;
+    const totals = await this.attemptsOf([...new Set(repeated.map(({ message }) => ids.get(message)!))]);
+    const deliveries = tables.deliveries.map((row) => ({ ...row, attemptsTotal: totals.get(row.id) ?? 0 }));
+    const { injected } = this;
     const { logged } = this.fleet;
-    return { ...tables, deliveries, arrivals, posted, operated: [...operated], logged, injected, terms };
+    const terms = withAdded(this.terms, recorded.added ?? NOTHING_ADDED);
+    return { ...tables, deliveries, arrivals, posted, operations, groups, queues, logged, injected, terms };
   }
 
   /** Injects a fault and records when it began and ended. */
@@ -208,17 +217,17 @@ export class TestBed {
     for (const proxy of [this.observerProxy, ...this.proxies]) proxy.switchTo(href);
   }
 
-  private async attemptsOf(messages: readonly string[]): Promise<Map<string, DeliveryRow['attempts']>> {
-    const attempts = new Map<string, DeliveryRow['attempts']>();
+  private async attemptsOf(messages: readonly string[]): Promise<Map<string, number>> {
+    const totals = new Map<string, number>();
     const remaining = [...messages];
     const read = async () => {
       for (let id = remaining.pop(); id !== undefined; id = remaining.pop()) {
         const { deliveries } = await this.readMessage(id);
-        for (const delivery of deliveries) attempts.set(delivery.id, delivery.attempts);
+        for (const { id, attemptsTotal } of deliveries) totals.set(id, attemptsTotal);
       }
     };
     await Promise.all(Array.from({ length: 8 }, read));
-    return attempts;
+    return totals;
   }
 
   /** From any replica that responds: some may still be starting. */
@@ -247,51 +256,41 @@ export class TestBed {
     { name, ...definition }: (typeof LISTENERS)[number],
     port: number,
   ): Promise<void> {
-    const response = await fetch(`${this.urls[0]}/v1/listeners/${name}`, {
+    const created = await this.put(`/v1/listeners/${name}`, {
+      retrySchedule: DELIVERY_RETRIES,
+      ...definition,
+      types: TYPES,
+      url: `http://127.0.0.1:${port}/`,
+      timeout: '1s',
+      lanes: 8,
+    });
+    this.command({ listener: name, secret: (created as { secret: string }).secret });
+  }
+
+  private async prepareConsuming(): Promise<void> {
+    const put = async (path: string, definition: object) => void (await this.put(path, definition));
+    const queues = await prepareQueues(put, this.database);
+    this.terms = { ...this.terms, queues, groups: await prepareGroups(put, this.database) };
+  }
+
+  private async put(path: string, definition: object): Promise<unknown> {
+    const response = await fetch(`${this.urls[0]}${path}`, {
       method: 'PUT',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        retrySchedule: DELIVERY_RETRIES,
-        ...definition,
-        types: TYPES,
-        url: `http://127.0.0.1:${port}/`,
-        timeout: '1s',
-        lanes: 8,
-      }),
+      body: JSON.stringify(definition),
     });
-    const { secret } = (await response.json()) as { secret?: string };
-    if (response.status !== 201 || !secret)
-      throw new Error(`could not create listener ${name}: ${response.status}`);
-    this.command({ listener: name, secret });
+    if (response.status !== 201) throw new Error(`could not create ${path}: ${await response.text()}`);
+    return response.json();
   }
 }
 
-async function startReceivers(
-  { folder: program }: Version,
-  ports: readonly number[],
-  folder: string,
-  seed: number,
-): Promise<ChildProcess> {
-  const names = LISTENERS.map(({ name }, index) => `${name}=${ports[index]}`);
-  const child = spawn(process.execPath, [join(program, 'chaos/receivers.js')], {
-    env: {
-      PATH: process.env.PATH,
-      CHAOS_RECEIVERS: names.join(','),
-      CHAOS_ARRIVALS: join(folder, 'arrivals.jsonl'),
-      CHAOS_SEED: String(seed),
-    },
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  await once(child, 'message');
-  return child;
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
+function withAdded(terms: RunTerms, { topics, groups, queues }: Added): RunTerms {
+  if (!terms.groups || !terms.queues) return terms;
+  return {
+    ...terms,
+    queues: [...terms.queues, ...queues],
+    groups: { topics: [...terms.groups.topics, ...topics], groups: [...terms.groups.groups, ...groups] },
+  };
 }
 
 function milliseconds(duration: string): number {

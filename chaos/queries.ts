@@ -1,0 +1,4 @@
+/** Reads tables of the service. */
+export interface Queries {
+  query<Row>(sql: string): Promise<Row[]>;
+}
