@@ -4,16 +4,24 @@
 FROM node:22.23.3-bookworm-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
+COPY packages/client/package.json ./packages/client/
 # Optional packages are the embedded PostgreSQL: a container is given a DATABASE_URL.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
 
 FROM node:22.23.3-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
+COPY packages/client/package.json ./packages/client/
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY nest-cli.json tsconfig.json tsconfig.build.json ./
 COPY migrations ./migrations
 COPY src ./src
+COPY console ./console
+# The console shows the operating guide.
+COPY docs/operating.md ./docs/
+COPY scripts/ready.mjs scripts/build-console.mjs ./scripts/
+COPY packages/client/tsconfig.json packages/client/tsconfig.node.json ./packages/client/
+COPY packages/client/src ./packages/client/src
 RUN npm run build
 
 FROM node:22.23.3-bookworm-slim AS runtime
@@ -29,7 +37,9 @@ WORKDIR /app
 # Owned by root: the process can read its own code, never change it. It writes nothing to disk, so the
 # root file system can be read-only.
 COPY package.json LICENSE ./
+COPY packages/client/package.json ./packages/client/
 COPY --from=dependencies /app/node_modules ./node_modules
+COPY --from=build /app/packages/client/dist ./packages/client/dist
 COPY --from=build /app/dist ./dist
 USER 10001:10001
 EXPOSE 3000

@@ -1,5 +1,5 @@
-// A receiver to watch webhooks arrive: one line for each, answered with 204. With WEBHOOK_SECRET it
-// verifies them as Standard Webhooks asks and answers 401 to what is forged, altered or too old.
+// A receiver to watch webhooks arrive: one line for each, with the response 204. With WEBHOOK_SECRET it
+// verifies them as Standard Webhooks requires and returns 401 if one is forged, altered or too old.
 // PORT (8080; 0 takes a free one), HOST (0.0.0.0), WEBHOOK_SECRET (whsec_…; absent: unchecked).
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
