@@ -29,6 +29,7 @@ import { GroupDeadLetters1763251200083 } from '../migrations/1763251200083-group
 import { ReplicasAndActivity1763251200090 } from '../migrations/1763251200090-replicas-and-activity.ts';
 import { Attention1763251200091 } from '../migrations/1763251200091-attention.ts';
 import { CancelledJobs1763251200092 } from '../migrations/1763251200092-cancelled-jobs.ts';
+import { AppliedOrder1763251200100 } from '../migrations/1763251200100-applied-order.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
 
@@ -67,6 +68,7 @@ const ENGINE: SchemaPart = {
     ReplicasAndActivity1763251200090,
     Attention1763251200091,
     CancelledJobs1763251200092,
+    AppliedOrder1763251200100,
   ],
 };
 

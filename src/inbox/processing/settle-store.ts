@@ -43,12 +43,13 @@ export class SettleStore {
   async finish(messages: readonly ClaimedMessage[], tx: Transaction): Promise<void> {
     if (messages.length === 0) return;
     void tx.query(FORCE_INDEX_PLANS);
-    const finished = groupBy(messages, ({ attempt }) => attempt).map((rows) =>
+    const finished = groupBy(messages, ({ attempt }) => attempt).map((rows, index) =>
       tx.execute(FINISH, [
         rows.map(({ place }) => place),
         rows.map(({ position }) => position),
         rows[0]!.attempt,
         GUARDS.settledCount ? rows.length : null,
+        index === 0,
       ]),
     );
     await Promise.all(finished).catch((error) => {

@@ -37,7 +37,13 @@ describe('the statements that settle a batch read only its rows, whatever the st
   });
 
   it('finish, which counts its rows', async () => {
-    const { filtered } = await rowsFiltered(client, FORCE_INDEX_PLANS, FINISH, [places, positions, 1, null]);
+    const { filtered } = await rowsFiltered(client, FORCE_INDEX_PLANS, FINISH, [
+      places,
+      positions,
+      1,
+      null,
+      true,
+    ]);
     expect(filtered).toBe(0);
   });
 
@@ -52,7 +58,7 @@ describe('the statements that settle a batch read only its rows, whatever the st
 describe('finishing a batch', () => {
   const finish = async (attempt: number) => {
     await client.query('BEGIN');
-    const outcome = await client.query(FINISH, [places, positions, attempt, CLAIMED]).then(
+    const outcome = await client.query(FINISH, [places, positions, attempt, CLAIMED, true]).then(
       () => 'done',
       ({ code }) => code,
     );
@@ -66,6 +72,40 @@ describe('finishing a batch', () => {
 
   it('fails if rows were claimed with another attempt number: an earlier COMMIT may have happened', async () => {
     expect(await finish(2)).toBe('22012');
+  });
+});
+
+describe('the order of application', () => {
+  const finishInGroups = async (from: number, groups: number) => {
+    await client.query('BEGIN');
+    for (let group = 0; group < groups; group++) {
+      const rows = [from + 2 * group, from + 2 * group + 1];
+      const { rows: claimed } = await client.query(
+        `UPDATE inbox SET status = 'processing', attempt = 1 WHERE position = ANY ($1) RETURNING ctid, position`,
+        [rows],
+      );
+      await client.query(FINISH, [
+        claimed.map(({ ctid }) => ctid),
+        claimed.map(({ position }) => position),
+        1,
+        2,
+        group === 0,
+      ]);
+    }
+    await client.query('COMMIT');
+  };
+
+  it('is one number per transaction, ascending, whatever the positions are', async () => {
+    await finishInGroups(1_000, 2);
+    await finishInGroups(900, 1);
+    const { rows } = await client.query<{ applied: string; positions: string[] }>(
+      `SELECT applied, array_agg(position ORDER BY position) AS positions FROM inbox
+       WHERE applied IS NOT NULL GROUP BY applied ORDER BY applied`,
+    );
+    expect(rows.map(({ positions }) => positions.map(Number))).toEqual([
+      [1_000, 1_001, 1_002, 1_003],
+      [900, 901],
+    ]);
   });
 });
 

@@ -8,11 +8,13 @@ import { putBackRows, whereStillClaimed } from '../../lanes/lease.ts';
 
 /**
  * inbox.finish — messages of the same attempt, at the ctid that the claim returned. Unless all of them are there, it fails
- * with a division by zero. $1 places, $2 positions, $3 attempt, $4 expected count (null: any)
+ * with a division by zero. `applied` is one number per transaction, read after the fence: the first FINISH takes it, the
+ * others repeat it. $1 places, $2 positions, $3 attempt, $4 expected count (null: any), $5 whether it is the first
  */
 export const FINISH = prepared(`
   WITH done AS (
-    UPDATE inbox SET status = 'finished', waits = NULL, error = NULL, settled_at = now()
+    UPDATE inbox SET status = 'finished', waits = NULL, error = NULL, settled_at = now(),
+           applied = (SELECT CASE WHEN $5 THEN nextval('inbox_applied_seq') ELSE currval('inbox_applied_seq') END)
     WHERE ctid = ANY ($1::tid[]) AND position = ANY ($2::bigint[]) AND attempt = $3 AND status = 'processing'
     RETURNING 1
   )
