@@ -61,7 +61,7 @@ describe('A15 issuing checks: two are still NEW, so the event is deferred', () =
 
   it('A9 expires when the task is overdue before its checks are done', async () => {
     await Promise.all([check('c-5', 'a-4'), check('c-6', 'a-4')]);
-    const expiresAt = new Date(Date.now() + 700).toISOString();
+    const expiresAt = new Date(Date.now() + 3_000).toISOString();
     const overdue = await post(AI_CHECKS, 'a-4', { expiresAt });
     await until(() => timesDeferred(overdue) >= 1);
     const next = await post(ISSUED, 'a-4');

@@ -146,7 +146,7 @@ describe('the inbox', () => {
     ])
       await database.query(
         `INSERT INTO inbox (id, source, type, key, lane, payload, status, waits, expires_at)
-         VALUES ($1, 's', 't', $1, $2, '1', $3, 'held', now() + interval '500 milliseconds')`,
+         VALUES ($1, 's', 't', $1, $2, '1', $3, 'held', now() + interval '2 seconds')`,
         [id, lane, status],
       );
     const session = await openSession(database);
@@ -186,7 +186,7 @@ describe('the inbox', () => {
 
   it('starts a scheduled message at its dueAt, not before', async () => {
     const [{ soon }] = (await database.query<{ soon: Date }>(
-      `SELECT now() + interval '300 milliseconds' AS soon`,
+      `SELECT now() + interval '3 seconds' AS soon`,
     )) as [{ soon: Date }];
     const response = await post('due', 'due', { dueAt: soon.toISOString() });
     expect(response.body.status).toBe('scheduled');
