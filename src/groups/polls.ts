@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Semaphore } from '../clock/semaphore.ts';
 import { Problem } from '../http/problems.ts';
 import { Commits } from './commits.ts';
+import type { Place } from './group.ts';
 import { GroupBalancer } from './group-balancer.ts';
 import { GroupMetrics } from './group-metrics.ts';
 import { memberUnknown, noGroup } from './groups-store.ts';
@@ -72,7 +73,7 @@ export class Polls {
     return { text: pollText(polled, outcomes), batches: [] };
   }
 
-  /** Ends with messages, or when the assignment changed, or the time is over. */
+  /** Ends with messages, or when the assignment is not what the member knows, or the time is over. */
   private async pollAndWait(
     group: string,
     request: PollRequest,
@@ -84,7 +85,7 @@ export class Polls {
     const first = await this.firstRound(group, request, poll);
     let polled = first.polled;
     const known = fingerprint(polled.state!);
-    while (polled.batches.length === 0 && fingerprint(polled.state!) === known) {
+    while (first.isUpToDate && polled.batches.length === 0 && fingerprint(polled.state!) === known) {
       const waitMs = deadline - performance.now();
       if (waitMs <= 0) break;
       const end = await this.waiters.wait(waitingOf(polled.state!, member), waitMs, closed);
@@ -117,14 +118,18 @@ export class Polls {
       next,
     });
     if (!rejects) this.commits.count(group, polled.outcomes);
+    const done = outcomes ?? polled.outcomes;
+    const isFenced = done.some(({ outcome }) => outcome === 'fenced');
     return {
       polled,
-      outcomes: commit.map((item, index) => ({ item, ...(outcomes ?? polled.outcomes)[index]! })),
+      outcomes: commit.map((item, index) => ({ item, ...done[index]! })),
+      /** Otherwise it must learn at once what it has lost, instead of after the wait. */
+      isUpToDate: !isFenced && !polled.rebalanced && owns(polled.state!, next),
     };
   }
 
   /** One round trip; a second one if partitions had to be assigned, which hands out messages only if the first one did not. */
-  private async pollOnce(round: PollRound): Promise<PollReply> {
+  private async pollOnce(round: PollRound): Promise<PollReply & { readonly rebalanced?: true }> {
     const polled = await this.roundTrip(round);
     this.check(polled.state, round);
     if (this.hasExpired(polled.state!)) return this.refuseExpired(round, polled);
@@ -134,7 +139,8 @@ export class Polls {
     const request = isServed ? { ...round.request, max: 0 } : round.request;
     const after = await this.roundTrip({ ...round, request, commit: [], next: [] });
     this.check(after.state, round);
-    return { ...after, outcomes: polled.outcomes, batches: isServed ? polled.batches : after.batches };
+    const batches = isServed ? polled.batches : after.batches;
+    return { ...after, outcomes: polled.outcomes, batches, rebalanced: true };
   }
 
   private async roundTrip({ group, request, poll, waited, commit, next }: PollRound): Promise<PollReply> {
@@ -196,6 +202,12 @@ export class Polls {
 /** Messages that it has not read are no longer kept. */
 function isExpired({ earliest, handed }: MemberCursor): boolean {
   return earliest > handed + 1;
+}
+
+function owns({ cursors }: StateRow, places: readonly Place[]): boolean {
+  const idOf = ({ topic, partition, fence }: Place) => [topic, partition, fence].join('/');
+  const owned = new Set(cursors.map(idOf));
+  return places.every((place) => owned.has(idOf(place)));
 }
 
 /** Changes when the assignment does. */

@@ -283,10 +283,10 @@ describe('a topic that is deleted', () => {
     await client.post(topic, 20);
     const [member, other] = [await client.join(group), await client.join(group)];
     const [{ batches }] = await Promise.all([client.poll(group, member), client.poll(group, other)]);
-    const waiting = client.poll(group, member, { wait: '30s' });
+    const waiting = await pollThatWaits(group, member);
     const number = await numbered(topic);
     await client.expect(204, 'DELETE', `/v1/topics/${topic}`);
-    expect(await waiting).toMatchObject({ assigned: [], batches: [] });
+    expect(await waiting.polled).toMatchObject({ assigned: [], batches: [] });
     expect(await client.commit(group, member, batches[0]!, batches[0]!.to)).toBe('fenced');
     expect((await client.tryPoll(group, member)).body).toMatchObject({ assigned: [], batches: [] });
     expect(await client.expect(200, 'GET', `/v1/groups/${group}`)).toMatchObject({ lag: 0, partitions: [] });
@@ -307,6 +307,26 @@ describe('a topic that is deleted', () => {
     for (const table of ['topic_entry', 'topic_partition', 'group_cursor'])
       expect(await database.query(`SELECT FROM ${table} WHERE topic = $1`, [number])).toEqual([]);
     expect(await database.query('SELECT FROM topic WHERE number = $1', [number])).toEqual([]);
+  });
+
+  it('ends a poll at once that only begins to wait when it is deleted', async () => {
+    const { topic, group } = await client.create();
+    await client.post(topic, 2);
+    const [member, other] = [await client.join(group), await client.join(group)];
+    const polled = [await client.poll(group, member), await client.poll(group, other)];
+    const [batch] = polled.flatMap(({ batches }) => batches);
+    const owner = polled[0]!.batches.length > 0 ? member : other;
+    await client.expect(204, 'DELETE', `/v1/topics/${topic}`);
+    const startedMs = performance.now();
+    const next = [{ topic, partition: 0, fence: batch!.fence, next: batch!.to + 1 }];
+    const commit = [{ topic, partition: 0, fence: batch!.fence, offset: batch!.to }];
+    // The first one assigns the partitions anew; the others state something that is no longer true.
+    for (const stated of [{}, { next }, { commit }])
+      expect(await client.poll(group, owner, { wait: '30s', ...stated })).toMatchObject({
+        assigned: [],
+        batches: [],
+      });
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
   });
 
   it('keeps its row as long as its change is the newest: no replica takes a later change for this one', async () => {
@@ -398,6 +418,17 @@ describe('a topic that is deleted', () => {
     expect((await metricsOf(replica))('retention_failed_total')).toBe(0);
   });
 });
+
+/** The poll has found nothing and is waiting now; a poll that comes after a change would not wait for it. */
+async function pollThatWaits(group: string, member: string) {
+  const poll = async () =>
+    (await database.query<{ poll: string }>('SELECT poll FROM group_member WHERE id = $1', [member]))[0]!
+      .poll;
+  const before = await poll();
+  const polled = client.poll(group, member, { wait: '30s' });
+  await until(async () => (await poll()) !== before);
+  return { polled };
+}
 
 function lockTail(partition: number): string {
   return `SELECT FROM topic_partition WHERE topic = ${numberOf('NAME')} AND partition = ${partition} FOR NO KEY UPDATE`;
