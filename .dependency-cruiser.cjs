@@ -57,9 +57,20 @@ module.exports = {
     {
       name: 'read-models-never-see-the-engine',
       severity: 'error',
-      comment: 'A read model imports contract/, http/, database/ and its own folder.',
+      comment:
+        'A read model imports what the package exports (contract, and testing in its spec) and its own folder.',
       from: { path: '^src/read-models/([^/]+)/' },
-      to: { path: '^(src|migrations)/', pathNot: ['^src/(contract|http|database)/', '^src/read-models/$1/'] },
+      to: {
+        path: '^(src|migrations)/',
+        pathNot: ['^src/(contract|testing)/index\\.ts$', '^src/read-models/$1/'],
+      },
+    },
+    {
+      name: 'test-kit-only-in-specs',
+      severity: 'error',
+      comment: 'The test kit starts databases and is no part of the service.',
+      from: { path: '^(src|migrations)/', pathNot: ['^src/testing/', SPEC] },
+      to: { path: '^src/testing/' },
     },
     {
       name: 'engine-never-sees-a-read-model',

@@ -4,8 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Candidate } from '../../src/read-models/recruitment/candidate.ts';
 import { CANDIDATE_ACCEPTED, CANDIDATE_APPLIED } from '../../src/read-models/recruitment/messages.ts';
 import { recruitment } from '../../src/read-models/recruitment/recruitment.module.ts';
-import { readModelTest } from '../given/read-model-test.ts';
-import { messageOf } from '../given/test-message.ts';
+import { messageOf, readModelTest } from '../../src/testing/index.ts';
 import { ROOT } from '../support/built-service.ts';
 import { CandidateDenormalizer } from './readme-denormalizer.ts';
 

@@ -21,7 +21,7 @@ const tree = writtenTree();
 function writtenTree(): string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-tutorial-'));
   mkdirSync(join(folder, 'src/read-models'), { recursive: true });
-  for (const shared of ['node_modules', 'test', 'src/contract', 'src/http', 'src/database'])
+  for (const shared of ['node_modules', 'test', 'src/contract', 'src/testing'])
     symlinkSync(join(ROOT, shared), join(folder, shared));
   for (const { path, text } of files) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });

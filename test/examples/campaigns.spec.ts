@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Module } from '@nestjs/common';
-import { Denormalizer } from '../../src/contract/denormalizer.ts';
-import type { Message } from '../../src/contract/message.ts';
-import type { ReadModel } from '../../src/contract/read-model.ts';
-import { readModelTest } from '../given/read-model-test.ts';
-import { messageOf } from '../given/test-message.ts';
+import { Denormalizer, type Message, type ReadModel } from '../../src/contract/index.ts';
+import { messageOf, readModelTest } from '../../src/testing/index.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';

@@ -9,17 +9,20 @@ import {
   PrimaryColumn,
   type QueryRunner,
 } from 'typeorm';
-import { Denormalizer } from '../../src/contract/denormalizer.ts';
-import { Fresh } from '../../src/contract/fresh.ts';
-import type { Message } from '../../src/contract/message.ts';
-import { Defer } from '../../src/contract/outcomes.ts';
-import { flagOf } from '../../src/contract/parameters.ts';
-import { ApiPending, Pending } from '../../src/contract/pending.ts';
-import type { ReadModel } from '../../src/contract/read-model.ts';
-import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
-import { Allow } from '../../src/http/access.ts';
-import { Problem } from '../../src/http/problems.ts';
-import { queryOf } from '../../src/http/query.ts';
+import {
+  Allow,
+  ApiPending,
+  Defer,
+  Denormalizer,
+  Fresh,
+  flagOf,
+  type Message,
+  Pending,
+  Problem,
+  queryOf,
+  type ReadModel,
+  type ReadModelTransaction,
+} from '../../src/contract/index.ts';
 
 /*
  * The campaign queue of the source document, "Очередь обработки cpm": many writers, and per campaign one reader that

@@ -1,11 +1,13 @@
 import { Module } from '@nestjs/common';
 import { IsString } from 'class-validator';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import { Denormalizer } from '../../src/contract/denormalizer.ts';
-import type { Message } from '../../src/contract/message.ts';
-import { Defer } from '../../src/contract/outcomes.ts';
-import type { ReadModel } from '../../src/contract/read-model.ts';
-import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import {
+  Defer,
+  Denormalizer,
+  type Message,
+  type ReadModel,
+  type ReadModelTransaction,
+} from '../../src/contract/index.ts';
 
 /*
  * From the source document, "Обработка события issuings-ai-checks":

@@ -1,10 +1,12 @@
 import { Module } from '@nestjs/common';
 import { IsInt, IsString } from 'class-validator';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import { Denormalizer } from '../../src/contract/denormalizer.ts';
-import type { Message } from '../../src/contract/message.ts';
-import type { ReadModel } from '../../src/contract/read-model.ts';
-import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import {
+  Denormalizer,
+  type Message,
+  type ReadModel,
+  type ReadModelTransaction,
+} from '../../src/contract/index.ts';
 
 /*
  * The queues of the source document, "Архітектура черг для системи сповіщень VOE": every ten minutes the outages of all

@@ -20,6 +20,8 @@ export default async function globalSetup(): Promise<void> {
   );
   await migrate(urlOf(serverUrl, template), loadSettings({}), SCHEMA);
   process.env.SLUICE_TEST_SERVER = serverUrl;
+  // For the test kit of read models.
+  process.env.TEST_DATABASE_URL = serverUrl;
   process.env.SLUICE_TEST_TEMPLATE = template;
   Object.assign(globalThis, {
     stopTestServer: async () => {

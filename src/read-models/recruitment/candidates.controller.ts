@@ -1,15 +1,21 @@
 import { Controller, Get, Param, Query } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiParam, ApiQuery, ApiTags } from '@nestjs/swagger';
 import { DataSource } from 'typeorm';
-import { Etag } from '../../contract/etag.ts';
-import { Fresh } from '../../contract/fresh.ts';
-import { choiceOf, flagOf } from '../../contract/parameters.ts';
-import { ApiPending, Pending } from '../../contract/pending.ts';
-import { ApiPage, ApiSortedPage } from '../../contract/sorting.ts';
-import { Allow } from '../../http/access.ts';
-import { pageOf, pageRequest } from '../../http/pages.ts';
-import { Problem } from '../../http/problems.ts';
-import { queryOf } from '../../http/query.ts';
+import {
+  Allow,
+  ApiPage,
+  ApiPending,
+  ApiSortedPage,
+  choiceOf,
+  Etag,
+  Fresh,
+  flagOf,
+  Pending,
+  Problem,
+  pageOf,
+  pageRequest,
+  queryOf,
+} from '../../contract/index.ts';
 import { CANDIDATE_STATUSES, Candidate } from './candidate.ts';
 import { CandidateStep } from './candidate-step.ts';
 import { CANDIDATE_SORTING, Candidates, CandidateWithHistory } from './candidates.ts';

@@ -1,7 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import type { EntityManager } from 'typeorm';
-import { rowsWithinBytes, type SortedRequest, Sorting } from '../../contract/sorting.ts';
-import type { Page } from '../../http/pages.ts';
+import { type Page, rowsWithinBytes, type SortedRequest, Sorting } from '../../contract/index.ts';
 import { Candidate, type CandidateStatus } from './candidate.ts';
 import { CandidateStep } from './candidate-step.ts';
 

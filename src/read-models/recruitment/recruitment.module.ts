@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import type { ReadModel } from '../../contract/read-model.ts';
+import type { ReadModel } from '../../contract/index.ts';
 import { Candidate } from './candidate.ts';
 import { CandidateDenormalizer } from './candidate-denormalizer.ts';
 import { CandidateStep } from './candidate-step.ts';

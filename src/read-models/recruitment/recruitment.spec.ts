@@ -1,6 +1,5 @@
 import { describe, it } from '@jest/globals';
-import { readModelTest } from '../../../test/given/read-model-test.ts';
-import { messageOf } from '../../../test/given/test-message.ts';
+import { messageOf, readModelTest } from '../../testing/index.ts';
 import { Candidate } from './candidate.ts';
 import { CandidateDenormalizer } from './candidate-denormalizer.ts';
 import { CandidateStep } from './candidate-step.ts';

@@ -1,14 +1,18 @@
 import { Controller, Get, Param, Query } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiParam, ApiQuery, ApiTags } from '@nestjs/swagger';
 import { DataSource } from 'typeorm';
-import { Etag } from '../../contract/etag.ts';
-import { Fresh } from '../../contract/fresh.ts';
-import { choiceOf, flagOf } from '../../contract/parameters.ts';
-import { ApiPending, Pending } from '../../contract/pending.ts';
-import { ApiSortedPage } from '../../contract/sorting.ts';
-import { Allow } from '../../http/access.ts';
-import { Problem } from '../../http/problems.ts';
-import { queryOf } from '../../http/query.ts';
+import {
+  Allow,
+  ApiPending,
+  ApiSortedPage,
+  choiceOf,
+  Etag,
+  Fresh,
+  flagOf,
+  Pending,
+  Problem,
+  queryOf,
+} from '../../contract/index.ts';
 import { VACANCY_SORTING, Vacancies, VacancyWithCounts } from './vacancies.ts';
 import { VACANCY_STATUSES } from './vacancy.ts';
 

@@ -1,7 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import type { EntityManager } from 'typeorm';
-import { type SortedRequest, Sorting } from '../../contract/sorting.ts';
-import type { Page } from '../../http/pages.ts';
+import { type Page, type SortedRequest, Sorting } from '../../contract/index.ts';
 import { CANDIDATE_STATUSES, Candidate, type CandidateStatus } from './candidate.ts';
 import { Vacancy, type VacancyStatus } from './vacancy.ts';
 

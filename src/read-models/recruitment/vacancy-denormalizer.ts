@@ -1,6 +1,4 @@
-import { Denormalizer } from '../../contract/denormalizer.ts';
-import type { Message } from '../../contract/message.ts';
-import type { ReadModelTransaction } from '../../contract/read-model-transaction.ts';
+import { Denormalizer, type Message, type ReadModelTransaction } from '../../contract/index.ts';
 import {
   CANDIDATE_APPLIED,
   CandidateApplied,

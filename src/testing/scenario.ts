@@ -1,10 +1,10 @@
 import { deepStrictEqual } from 'node:assert/strict';
 import type { Type } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { formatDuration } from '../../src/config/duration.ts';
-import type { DeclaredDenormalizer } from '../../src/inbox/denormalizers/declared-denormalizer.ts';
-import { declared } from '../../src/inbox/denormalizers/denormalizers.ts';
-import type { Failure } from '../../src/inbox/processing/decide.ts';
+import { formatDuration } from '../config/duration.ts';
+import type { DeclaredDenormalizer } from '../inbox/denormalizers/declared-denormalizer.ts';
+import { declared } from '../inbox/denormalizers/denormalizers.ts';
+import type { Failure } from '../inbox/processing/decide.ts';
 import type { ApplyMode, Result, ScenarioRunner } from './scenario-runner.ts';
 import type { TestMessage } from './test-message.ts';
 
@@ -190,5 +190,5 @@ function withPlace(error: unknown, way: ApplyMode, opened: Error): Error {
 
 function placeOf(opened: Error): string {
   const lines = opened.stack?.split('\n').slice(1) ?? [];
-  return lines.find((line) => !/\/test\/given\/(?!\S+\.spec\.ts)/.test(line))?.trim() ?? '';
+  return lines.find((line) => !/\/src\/testing\/(?!\S+\.spec\.)/.test(line))?.trim() ?? '';
 }

@@ -1,22 +1,22 @@
 import { DataSource, type EntityManager } from 'typeorm';
-import { loadSettings } from '../../src/config/settings.ts';
-import type { ReadModel } from '../../src/contract/read-model.ts';
-import { dataSourceOptions } from '../../src/database/data-source-options.ts';
-import { Database } from '../../src/database/database.ts';
-import { migrate } from '../../src/database/migrate.ts';
-import type { Transaction } from '../../src/database/transaction.ts';
-import type { DeclaredDenormalizer } from '../../src/inbox/denormalizers/declared-denormalizer.ts';
+import { loadSettings } from '../config/settings.ts';
+import type { ReadModel } from '../contract/read-model.ts';
+import { dataSourceOptions } from '../database/data-source-options.ts';
+import { Database } from '../database/database.ts';
+import { migrate } from '../database/migrate.ts';
+import type { Transaction } from '../database/transaction.ts';
+import type { DeclaredDenormalizer } from '../inbox/denormalizers/declared-denormalizer.ts';
 import {
   ApplyFailed,
   DenormalizerRunner,
   type PreparationsByMessage,
-} from '../../src/inbox/denormalizers/denormalizer-runner.ts';
-import { Denormalizers } from '../../src/inbox/denormalizers/denormalizers.ts';
-import type { ClaimedMessage } from '../../src/inbox/inbox-queue.ts';
-import { decide, type Failure } from '../../src/inbox/processing/decide.ts';
-import { Preparations } from '../../src/inbox/processing/preparations.ts';
-import { ReadModelTx } from '../../src/inbox/processing/read-model-tx.ts';
-import { triage } from '../../src/inbox/processing/triage.ts';
+} from '../inbox/denormalizers/denormalizer-runner.ts';
+import { Denormalizers } from '../inbox/denormalizers/denormalizers.ts';
+import type { ClaimedMessage } from '../inbox/inbox-queue.ts';
+import { decide, type Failure } from '../inbox/processing/decide.ts';
+import { Preparations } from '../inbox/processing/preparations.ts';
+import { ReadModelTx } from '../inbox/processing/read-model-tx.ts';
+import { triage } from '../inbox/processing/triage.ts';
 import type { TestMessage } from './test-message.ts';
 
 const SETTINGS = loadSettings({});
