@@ -3,7 +3,7 @@
  * test/architecture/boundaries.spec.ts plants a violation of every rule and sees it caught.
  */
 const FOUNDATIONS = 'config|clock|telemetry|database|http|contract';
-const FEATURES = 'lanes|webhooks|inbox|outbox|listeners|topics|groups|definitions|read-models|upkeep';
+const FEATURES = 'lanes|webhooks|brokers|inbox|outbox|listeners|topics|groups|definitions|read-models|upkeep';
 /** What is put together from everything else: main, app, service, schema and the like. */
 const TOP = '^src/[^/]+\\.ts$';
 const VERSION = '^src/version\\.ts$';
@@ -46,6 +46,27 @@ module.exports = {
       comment: 'Listeners send pings and the outbox deliveries with it, so it knows neither.',
       from: { path: '^src/webhooks/', pathNot: SPEC },
       to: { path: `^src/(?!(${FOUNDATIONS}|webhooks)/)`, pathNot: VERSION },
+    },
+    {
+      name: 'brokers-stand-on-webhooks',
+      severity: 'error',
+      comment: 'Another way to send: behind the same egress guard, with the same results.',
+      from: { path: '^src/brokers/', pathNot: SPEC },
+      to: { path: `^src/(?!(${FOUNDATIONS}|webhooks|brokers)/)` },
+    },
+    {
+      name: 'nats-client-only-in-its-folder',
+      severity: 'error',
+      comment: 'It is optional: what imports it is loaded when the first listener needs it.',
+      from: { path: '^(src|migrations)/', pathNot: ['^src/brokers/nats/', SPEC] },
+      to: { path: 'node_modules/@nats-io/' },
+    },
+    {
+      name: 'broker-clients-are-loaded-on-demand',
+      severity: 'error',
+      comment: 'A service without such listeners starts without these packages.',
+      from: { path: '^(src|migrations)/', pathNot: ['^src/brokers/(nats)/', SPEC] },
+      to: { path: '^src/brokers/(nats)/', dependencyTypesNot: ['type-only', 'dynamic-import'] },
     },
     {
       name: 'outbox-does-not-look-back',
@@ -166,7 +187,8 @@ module.exports = {
       severity: 'error',
       comment: 'The image has no dev dependencies.',
       from: { path: '^(src|migrations)/', pathNot: SPEC },
-      to: { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only'] },
+      // Optional peer dependencies are dev dependencies, too: the tests need them.
+      to: { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only', 'npm-peer'] },
     },
     {
       name: 'no-tests-in-the-service',

@@ -245,9 +245,20 @@ export interface ListenerHealth {
   readonly rate: { readonly perSecond: number | null; readonly limitedUntil: string | null };
 }
 
+export type ListenerMode = 'webhook' | 'pull' | 'nats';
+
+export interface NatsTarget {
+  readonly servers: readonly string[];
+  readonly subject: string;
+  readonly stream?: string;
+}
+
 export interface Listener {
   readonly name: string;
-  readonly mode: 'webhook' | 'pull';
+  readonly mode: ListenerMode;
+  readonly nats?: NatsTarget;
+  /** Which there are; their values are never shown. */
+  readonly credentials?: Readonly<Record<string, string>>;
   readonly types: readonly string[];
   readonly url?: string;
   readonly ordered: boolean;

@@ -32,7 +32,11 @@ export class DefinitionsFile {
       const verdict = await this.guard.checkEndpoint(url);
       return verdict.kind === 'refused' ? `is refused: ${verdict.reason}` : undefined;
     };
-    const content = await readDefinitionsFile(path, { urlRefusal, leaseMs: this.settings.outboxLease });
+    const content = await readDefinitionsFile(path, {
+      urlRefusal,
+      checkServer: (host, port) => this.guard.checkServer(host, port),
+      leaseMs: this.settings.outboxLease,
+    });
     if (content.kind === 'invalid') throw new SettingsError(content.faults);
     const changes = await this.store.change((tx) => this.apply(content.definitions, path, tx));
     this.log.info({ event: 'definitions.reconciled', file: path, ...changes }, 'LISTENERS_FILE was applied');

@@ -138,8 +138,9 @@ export class ListenerEntries {
 }
 
 function confidentialOf({ definition }: ListenerEntry, secrets: Confidential['secrets']): Confidential {
-  const { headers = {}, url = '' } = definition;
-  return modeOf(definition) === 'pull' ? NOTHING : { secrets, headers, url };
+  const { headers = {}, url = '', credentials } = definition;
+  if (modeOf(definition) !== 'webhook') return { ...NOTHING, credentials };
+  return { secrets, headers, url };
 }
 
 /** Names only: values may be credentials. Confidential fields are compared decrypted: the ciphertext differs every time. */
@@ -147,15 +148,17 @@ function changedFields(
   row: ListenerRow,
   opened: OpenResult,
   content: ListenerContent,
-  { secrets, headers, url }: Confidential,
+  { secrets, headers, url, credentials }: Confidential,
 ): string[] {
   const before = opened.kind === 'opened' ? opened.content : undefined;
   const old = {
     ...{ ...row.definition, urlOrigin: undefined, url: before?.url, headers: before?.headers },
+    credentials: before?.credentials,
     secret: [row.secret_from, before?.secrets],
   };
   const now = {
     ...{ ...content.definition, urlOrigin: undefined, url, headers },
+    credentials,
     secret: [content.secretFrom, secrets],
   };
   const fields = Object.keys({ ...old, ...now }) as (keyof typeof now)[];

@@ -123,21 +123,23 @@ async function readListener(item: unknown, context: EntryContext): Promise<Liste
     faults.push({ path, detail: 'must be a mapping with a name, types and a url' });
     return undefined;
   }
-  const { name, secret, secretFile, ...rest } = item;
+  const { name, secret, secretFile, credentialsFile, ...given } = item;
   if (!isName(name)) {
     const detail = name === undefined ? 'is required' : `must be ${NAME_FORM}`;
     faults.push({ path: [...path, 'name'], detail });
   }
-  const given = await secretOf(secret, secretFile, folder);
-  if ('fault' in given) faults.push({ path: [...path, given.field], detail: given.fault });
-  const checked = await checkDefinition(rest, bounds);
+  const own = await secretOf(secret, secretFile, folder);
+  if ('fault' in own) faults.push({ path: [...path, own.field], detail: own.fault });
+  const read = await credentialsOf(given.credentials, credentialsFile, folder);
+  if (read.fault) faults.push({ path: [...path, 'credentialsFile'], detail: read.fault });
+  const checked = await checkDefinition({ ...given, ...read.credentials }, bounds);
   if (checked.kind === 'invalid') {
     for (const { pointer, detail } of checked.faults)
       faults.push({ path: [...path, ...stepsOf(pointer)], detail });
     return undefined;
   }
-  if ('fault' in given) return undefined;
-  if (checked.definition.mode === 'pull' && given.secret !== undefined) {
+  if ('fault' in own) return undefined;
+  if ((checked.definition.mode ?? 'webhook') !== 'webhook' && own.secret !== undefined) {
     const field = secret === undefined ? 'secretFile' : 'secret';
     faults.push({ path: [...path, field], detail: 'is only for the mode "webhook"' });
     return undefined;
@@ -145,7 +147,7 @@ async function readListener(item: unknown, context: EntryContext): Promise<Liste
   return {
     name: name as string,
     definition: checked.definition,
-    secret: given.secret,
+    secret: own.secret,
     line: yaml.lineOf(path),
   };
 }
@@ -221,6 +223,24 @@ async function secretOf(secret: unknown, secretFile: unknown, folder: string): P
   if (typeof text === 'string' && isSecret(text)) return { secret: text };
   const what = secretFile === undefined ? 'must be' : 'must contain';
   return { field, fault: `${what} "whsec_" and 24 to 64 bytes in base64` };
+}
+
+/** Credentials of a broker in a file of their own, in YAML or JSON. Its errors never quote what it read. */
+async function credentialsOf(
+  credentials: unknown,
+  file: unknown,
+  folder: string,
+): Promise<{ credentials?: { credentials: unknown }; fault?: string }> {
+  if (file === undefined) return {};
+  if (credentials !== undefined) return { fault: 'cannot be combined with "credentials"' };
+  if (typeof file !== 'string' || file === '') return { fault: 'must be the path of a file' };
+  try {
+    const yaml = YamlLines.parse(await readFile(resolve(folder, file), 'utf8'));
+    if (yaml.faults.length > 0 || !isMapping(yaml.value)) return { fault: 'must contain a mapping' };
+    return { credentials: { credentials: yaml.value } };
+  } catch (error) {
+    return { fault: `cannot be read (${(error as NodeJS.ErrnoException).code})` };
+  }
 }
 
 function repeatedNames(section: Section, items: readonly unknown[]): Fault[] {

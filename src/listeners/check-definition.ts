@@ -1,3 +1,5 @@
+import { BROKER_MODES, isBrokerMode } from '../brokers/broker.ts';
+import { brokerFaults, type ServerCheck } from '../brokers/check-broker.ts';
 import { formatDuration, parseDuration } from '../config/duration.ts';
 import { maxCallMs } from '../config/max-call.ts';
 import { nearest } from '../config/nearest.ts';
@@ -7,7 +9,13 @@ import { type FieldError, Problem } from '../http/problems.ts';
 import { validated } from '../http/valid-body.ts';
 import { headerRefusal } from '../webhooks/listener-headers.ts';
 import { DEFAULT_TIMEOUT } from './effective-definition.ts';
-import { ListenerDefinition, MAX_HEADERS, MAX_TIMEOUT_MS } from './listener-definition.ts';
+import {
+  LISTENER_MODES,
+  ListenerDefinition,
+  MAX_HEADERS,
+  MAX_TIMEOUT_MS,
+  quotedList,
+} from './listener-definition.ts';
 
 export type DefinitionCheck =
   | { readonly kind: 'valid'; readonly definition: ListenerDefinition }
@@ -19,6 +27,8 @@ export type UrlRefusal = (url: string) => Promise<string | undefined>;
 /** The limits that a definition is checked against. */
 export interface Bounds {
   readonly urlRefusal: UrlRefusal;
+  /** Of the server of a broker. */
+  readonly checkServer: ServerCheck;
   /** OUTBOX_LEASE. */
   readonly leaseMs: number;
 }
@@ -35,23 +45,28 @@ const CONTROL = /[\u0000-\u001f\u007f]/;
 
 const FIELDS = (
   'mode types url ordered lanes timeout retrySchedule lease attempts maxInFlight terminalStatuses rateLimit ' +
-  'headers format onDead disableAfter'
+  'headers format onDead disableAfter credentials ' +
+  BROKER_MODES.join(' ')
 ).split(' ');
-/** Fields that mean something in one mode only. */
-const ONLY_FOR = {
-  webhook: ['url', 'timeout', 'terminalStatuses', 'headers', 'format', 'disableAfter'],
-  pull: ['lease', 'attempts', 'maxInFlight'],
-} as const;
+/** Fields that do not mean something in every mode. */
+const ONLY_FOR: Readonly<Record<string, readonly string[]>> = {
+  ...onlyFor(['webhook'], ['url', 'terminalStatuses', 'headers', 'format', 'disableAfter']),
+  ...onlyFor(['webhook', ...BROKER_MODES], ['timeout']),
+  ...onlyFor(BROKER_MODES, ['credentials']),
+  ...onlyFor(['pull'], ['lease', 'attempts', 'maxInFlight']),
+  ...Object.fromEntries(BROKER_MODES.map((mode) => [mode, [mode]])),
+};
 
 /** Finds everything that is wrong with a definition at once: its shape, its elements, its URL. */
 export async function checkDefinition(
   value: unknown,
-  { urlRefusal, leaseMs }: Bounds,
+  { urlRefusal, checkServer, leaseMs }: Bounds,
 ): Promise<DefinitionCheck> {
   const faults = await shapeFaults(value);
   if (isObject(value)) {
     faults.push(...modeFaults(value), ...elementFaults(value as Partial<ListenerDefinition>));
     if (value.mode !== 'pull') faults.push(...timeoutFaults(value, leaseMs));
+    if (isBrokerMode(value.mode)) faults.push(...(await brokerFaults(value.mode, value, checkServer)));
     const refused =
       typeof value.url === 'string' && value.url !== '' ? await urlFault(value.url, urlRefusal) : undefined;
     if (refused) faults.push({ pointer: '/url', detail: refused });
@@ -85,15 +100,22 @@ export function withSuggestion(fault: FieldError, fields: readonly string[]): Fi
 }
 
 function modeFaults(value: Record<string, unknown>): FieldError[] {
-  const [other, mode] =
-    value.mode === 'pull' ? (['webhook', 'pull'] as const) : (['pull', 'webhook'] as const);
-  const misplaced = ONLY_FOR[other].filter((field) => value[field] !== undefined);
-  const faults = misplaced.map((field) => ({
+  const mode = LISTENER_MODES.find((one) => one === value.mode) ?? 'webhook';
+  const misplaced = Object.entries(ONLY_FOR).filter(
+    ([field, modes]) => value[field] !== undefined && !modes.includes(mode),
+  );
+  const faults = misplaced.map(([field, modes]) => ({
     pointer: `/${field}`,
-    detail: `is only for the mode "${other}"`,
+    detail: `is only for the mode ${quotedList(modes)}`,
   }));
-  if (mode === 'webhook' && value.url === undefined) faults.push({ pointer: '/url', detail: 'is required' });
+  const required = isBrokerMode(mode) ? mode : mode === 'webhook' ? 'url' : undefined;
+  if (required && value[required] === undefined)
+    faults.push({ pointer: `/${required}`, detail: 'is required' });
   return faults;
+}
+
+function onlyFor(modes: readonly string[], fields: readonly string[]) {
+  return Object.fromEntries(fields.map((field) => [field, modes]));
 }
 
 /** With a longer timeout another replica could take the lane over and send again while the first call is in flight. */

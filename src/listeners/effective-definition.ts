@@ -1,9 +1,10 @@
+import { brokerOf } from '../brokers/broker.ts';
 import { parseDuration } from '../config/duration.ts';
-import type { Listener } from './listener.ts';
+import type { Listener, ListenerMode } from './listener.ts';
 import { type ListenerDefinition, RETRY_SCHEDULE } from './listener-definition.ts';
 
-/** The given fields without headers and URL, which are stored encrypted. */
-export interface StoredDefinition extends Omit<ListenerDefinition, 'headers' | 'url'> {
+/** The given fields without headers, URL and credentials, which are stored encrypted. */
+export interface StoredDefinition extends Omit<ListenerDefinition, 'headers' | 'url' | 'credentials'> {
   /** Scheme, host and port: the part of the URL that everyone with read access sees. */
   readonly urlOrigin?: string;
   /** As the previous version wrote it; no longer written. */
@@ -14,21 +15,22 @@ export const DEFAULT_LANES = 16;
 export const DEFAULT_TIMEOUT = '15s';
 const DEFAULT_LEASE = '30s';
 const DEFAULT_MAX_IN_FLIGHT = 2_000;
-/** Shown by the previous version in place of a URL, during an upgrade. */
-const NO_ORIGIN = 'pull:';
 /** The max rate: then only the limit per key counts. */
 const NO_RATE = 10_000;
 
 /** The part of a definition that is stored unencrypted. */
 export function storedDefinition({
   headers: _,
+  credentials: __,
   url,
   ...definition
 }: ListenerDefinition & StoredDefinition): StoredDefinition {
-  return { ...definition, urlOrigin: url === undefined ? NO_ORIGIN : new URL(url).origin };
+  // Without a URL, the previous version shows this in its place during an upgrade.
+  const urlOrigin = url === undefined ? `${modeOf(definition)}:` : new URL(url).origin;
+  return { ...definition, urlOrigin };
 }
 
-export function modeOf({ mode = 'webhook' }: Pick<StoredDefinition, 'mode'>): 'webhook' | 'pull' {
+export function modeOf({ mode = 'webhook' }: Pick<StoredDefinition, 'mode'>): ListenerMode {
   return mode;
 }
 
@@ -70,6 +72,7 @@ export function termsOf(definition: StoredDefinition): Terms {
   const waits = retrySchedule.map((wait) => parseDuration(wait)!);
   return {
     ...same,
+    broker: brokerOf(same.mode, definition),
     timeoutMs: parseDuration(timeout)!,
     leaseMs: parseDuration(lease)!,
     retryScheduleMs: Array.from({ length: attempts - 1 }, (_, n) => waits[Math.min(n, waits.length - 1)]!),

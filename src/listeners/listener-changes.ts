@@ -1,11 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
 import { Inject, Injectable } from '@nestjs/common';
+import { isBrokerMode } from '../brokers/broker.ts';
+import type { BrokerCredentials } from '../brokers/broker-definition.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { type Action, AuditLog } from '../http/audit/audit-log.ts';
 import { Problem } from '../http/problems.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { newSecret } from '../webhooks/signature.ts';
 import { DEFAULT_LANES, modeOf, storedDefinition } from './effective-definition.ts';
-import type { ListenerState } from './listener.ts';
+import type { ListenerMode, ListenerState } from './listener.ts';
 import type { ListenerDefinition } from './listener-definition.ts';
 import type { RotatedSecret } from './listeners.openapi.ts';
 import { Listeners } from './listeners.ts';
@@ -48,8 +51,14 @@ export class ListenerChanges {
       if (replaces) refuseOfFile(row, 'change it there');
       const switches = row !== undefined && modeOf(row.definition) !== modeOf(definition);
       if (switches) await this.switchMode(row, definition, tx);
-      const secrets = replaces && !switches ? (await this.open(row)).secrets : newSecrets(definition);
-      const content = await this.content(name, definition, secrets);
+      const before = replaces && !switches ? await this.open(row) : undefined;
+      const secrets = before?.secrets ?? newSecrets(definition);
+      const credentials = credentialsOf(definition, row, before);
+      const content = await this.content(
+        name,
+        { ...definition, ...(credentials && { credentials }) },
+        secrets,
+      );
       const lanes = definition.lanes ?? DEFAULT_LANES;
       const written = replaces
         ? await this.store.replace(content, by, tx)
@@ -74,7 +83,7 @@ export class ListenerChanges {
   rotateSecret(name: string, by: string): Promise<RotatedSecret> {
     return this.change(async (tx) => {
       const row = await this.find(name, tx);
-      refusePulled(row, 'it has no secret');
+      refuseWithoutSecret(row);
       if (row.secret_from === 'file') refuseOfFile(row, 'give it another secret there');
       const [content, { now }] = [await this.open(row), await this.store.revision(tx)];
       if (signingNow(content.secrets, now).length >= MAX_SECRETS)
@@ -138,8 +147,8 @@ export class ListenerChanges {
     definition: ListenerDefinition,
     secrets: Confidential['secrets'],
   ): Promise<ListenerContent> {
-    const { url = '', headers = {} } = definition;
-    const sealed = await this.seal(name, { secrets, headers, url });
+    const { url = '', headers = {}, credentials } = definition;
+    const sealed = await this.seal(name, { secrets, headers, url, credentials });
     return { name, definition: storedDefinition(definition), sealed, secretFrom: 'service' };
   }
 
@@ -193,16 +202,39 @@ function refuseOtherLanes(row: ListenerRow | undefined, { lanes }: ListenerDefin
   );
 }
 
-const PENDING_OF = {
+const FOR_BROKER = 'deliveries that are meant for its broker';
+const PENDING_OF: Readonly<Record<ListenerMode, string>> = {
   webhook: 'deliveries that are meant for its endpoint',
   pull: 'messages that are meant for its consumers',
+  nats: FOR_BROKER,
 };
 
 function newSecrets(definition: ListenerDefinition): Confidential['secrets'] {
-  return modeOf(definition) === 'pull' ? [] : [{ secret: newSecret() }];
+  return modeOf(definition) === 'webhook' ? [{ secret: newSecret() }] : [];
 }
 
-/** For what only webhooks have. */
+/**
+ * A definition without credentials keeps those that it had: they are never shown, so a client cannot repeat them. Not for
+ * other servers, which could otherwise be made to receive them.
+ */
+function credentialsOf(
+  definition: ListenerDefinition,
+  row: ListenerRow | undefined,
+  before: Confidential | undefined,
+): BrokerCredentials | undefined {
+  const mode = modeOf(definition);
+  if (definition.credentials || !before || !row || !isBrokerMode(mode)) return definition.credentials;
+  const sameServers = isDeepStrictEqual(row.definition[mode]?.servers, definition[mode]?.servers);
+  return sameServers ? before.credentials : undefined;
+}
+
+function refuseWithoutSecret({ definition }: ListenerRow): void {
+  const mode = modeOf(definition);
+  if (mode !== 'webhook')
+    throw new Problem('conflict', `This listener has the mode "${mode}": it has no secret.`);
+}
+
+/** For what needs a receiver. */
 export function refusePulled({ definition }: Pick<ListenerRow, 'definition'>, reason: string): void {
   if (modeOf(definition) === 'pull')
     throw new Problem('conflict', `This listener has the mode "pull": ${reason}.`);

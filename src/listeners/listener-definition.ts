@@ -1,6 +1,8 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import { IsBoolean, IsIn, ValidateNested } from 'class-validator';
+import { BROKER_MODES, type BrokerMode } from '../brokers/broker.ts';
+import { BrokerCredentials, NatsTarget } from '../brokers/broker-definition.ts';
 import {
   anObject,
   aText,
@@ -22,6 +24,8 @@ const MIN_LEASE_MS = 1_000;
 export const MAX_LEASE_MS = 12 * 3_600_000;
 const MAX_PULL_ATTEMPTS = 1_000;
 const MAX_IN_FLIGHT = 20_000;
+
+export const LISTENER_MODES = ['webhook', 'pull', ...BROKER_MODES] as const;
 
 /** The schedule that Standard Webhooks recommends; 75 hours in all. */
 export const RETRY_SCHEDULE = ['5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'];
@@ -75,14 +79,14 @@ class DisableAfter {
 /** The body of a PUT, or an entry of LISTENERS_FILE; stored as given. Elements of lists are checked by `elementFaults`. */
 export class ListenerDefinition {
   @ApiPropertyOptional({
-    enum: ['webhook', 'pull'],
+    enum: LISTENER_MODES,
     default: 'webhook',
     description:
-      '`pull`: a work queue; consumers fetch the messages with `POST …/pull`. Can be changed when nothing is pending.',
+      '`pull`: a work queue; consumers fetch the messages with `POST …/pull`. `nats`: published to that broker. Can be changed when nothing is pending.',
   })
   @Optional()
-  @IsIn(['webhook', 'pull'], { message: 'must be "webhook" or "pull"' })
-  mode?: 'webhook' | 'pull';
+  @IsIn(LISTENER_MODES, { message: `must be ${quotedList(LISTENER_MODES)}` })
+  mode?: 'webhook' | 'pull' | BrokerMode;
 
   @ApiProperty({
     type: [String],
@@ -102,6 +106,23 @@ export class ListenerDefinition {
   @Optional()
   @Must(aText)
   url?: string;
+
+  @ApiPropertyOptional({ description: 'Required for the mode `nats`: the stream to publish to.' })
+  @Optional()
+  @Must(anObject)
+  @ValidateNested()
+  @Type(() => NatsTarget)
+  nats?: NatsTarget;
+
+  @ApiPropertyOptional({
+    description:
+      'Of a broker. Kept encrypted, and never shown. Left out of a change, they stay, unless the servers change.',
+  })
+  @Optional()
+  @Must(anObject)
+  @ValidateNested()
+  @Type(() => BrokerCredentials)
+  credentials?: BrokerCredentials;
 
   @ApiPropertyOptional({ default: true, description: 'Deliveries of a key keep their order.' })
   @Optional()
@@ -222,6 +243,11 @@ export class ListenerDefinition {
   @ValidateNested()
   @Type(() => DisableAfter)
   disableAfter?: DisableAfter;
+}
+
+export function quotedList(words: readonly string[]): string {
+  const quoted = words.map((word) => `"${word}"`);
+  return quoted.length < 2 ? quoted.join('') : `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`;
 }
 
 function aRateLimit(value: unknown): string | undefined {

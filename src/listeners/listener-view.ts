@@ -1,3 +1,4 @@
+import { type BrokerMode, isBrokerMode } from '../brokers/broker.ts';
 import { effectiveDefinition, shownOrigin } from './effective-definition.ts';
 import { type HealthRow, healthView } from './listener-health-view.ts';
 import type { ListenerView } from './listeners.openapi.ts';
@@ -18,16 +19,15 @@ export function listenerView(
 ): ListenerView {
   const effective = effectiveDefinition(row.definition);
   const { mode, types, ordered, retrySchedule, onDead, rateLimit } = effective;
-  const isPulled = mode === 'pull';
   return {
     name: row.name,
     mode,
     types,
-    ...(isPulled ? {} : { url: urlOf(row, opened, reader) }),
+    ...(mode === 'webhook' ? { url: urlOf(row, opened, reader) } : {}),
     ordered,
     retrySchedule,
     onDead,
-    ...(isPulled ? pullView(effective) : webhookView(effective, opened, reader)),
+    ...modeView(row, effective, opened, reader),
     lanes: row.lanes,
     rateLimit: rateLimit ?? null,
     ...stateOf(row, opened),
@@ -44,6 +44,19 @@ type Reader = Parameters<typeof listenerView>[2];
 function urlOf({ definition }: ListenerRow, opened: OpenResult, { isAdmin }: Reader): string {
   const content = isAdmin && opened.kind === 'opened' ? opened.content : undefined;
   return content?.url ?? shownOrigin(definition);
+}
+
+function modeView(row: ListenerRow, effective: Effective, opened: OpenResult, reader: Reader) {
+  const { mode } = effective;
+  if (mode === 'pull') return pullView(effective);
+  return isBrokerMode(mode) ? brokerView(row, effective, opened) : webhookView(effective, opened, reader);
+}
+
+/** Credentials are shown to nobody: only which there are. */
+function brokerView({ definition }: ListenerRow, { mode, timeout }: Effective, opened: OpenResult) {
+  const credentials = opened.kind === 'opened' ? (opened.content.credentials ?? {}) : {};
+  const hidden = Object.fromEntries(Object.keys(credentials).map((name) => [name, HIDDEN]));
+  return { [mode]: definition[mode as BrokerMode], credentials: hidden, timeout };
 }
 
 function pullView({ lease, attempts, maxInFlight }: Effective) {

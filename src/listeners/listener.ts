@@ -1,3 +1,8 @@
+import type { Broker, BrokerMode } from '../brokers/broker.ts';
+
+/** How a listener gets its deliveries: they are posted to it, pulled by it, or published to a broker. */
+export type ListenerMode = 'webhook' | 'pull' | BrokerMode;
+
 /** Which types an endpoint receives or a consumer pulls, and how: a definition as the engine uses it (times in milliseconds). */
 export interface Listener {
   /** Names its lanes: the n-th lane of a listener is `number * 256 + n`. */
@@ -5,11 +10,12 @@ export interface Listener {
   readonly name: string;
   /** Of its last change: shows whether the copy in memory is current. */
   readonly revision: number;
-  readonly mode: 'webhook' | 'pull';
+  readonly mode: ListenerMode;
   /** Exact types, or patterns with `*` for any characters. */
   readonly types: readonly string[];
-  /** Empty if it is pulled. */
+  /** Only of a webhook; otherwise empty. */
   readonly url: string;
+  readonly broker: Broker | undefined;
   readonly ordered: boolean;
   readonly lanes: number;
   readonly timeoutMs: number;

@@ -4,7 +4,7 @@ import type { Transaction } from '../database/transaction.ts';
 import { isName } from '../http/names.ts';
 import { Problem } from '../http/problems.ts';
 import type { StoredDefinition } from './effective-definition.ts';
-import type { ListenerState } from './listener.ts';
+import type { ListenerMode, ListenerState } from './listener.ts';
 import type { HealthRow } from './listener-health-view.ts';
 import {
   ANY_LISTENER,
@@ -141,7 +141,7 @@ export class ListenersStore {
   }
 
   /** False, and nothing is changed: it has pending deliveries, which are meant for the other mode. */
-  async switchMode(number: number, mode: 'webhook' | 'pull', tx: Transaction): Promise<boolean> {
+  async switchMode(number: number, mode: ListenerMode, tx: Transaction): Promise<boolean> {
     await tx.query(LOCK_LANES, [number]);
     // A separate statement sees what was claimed until the lanes were locked.
     if ((await tx.query(HAS_PENDING, [number])).length > 0) return false;

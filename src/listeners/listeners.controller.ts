@@ -201,6 +201,7 @@ export class ListenersController {
     rejectBadName(name);
     const checked = await checkDefinition(body, {
       urlRefusal: (url) => this.refusalOf(url),
+      checkServer: (host, port) => this.guard.checkServer(host, port),
       leaseMs: this.settings.outboxLease,
     });
     if (checked.kind === 'valid') return checked.definition;

@@ -1,4 +1,6 @@
 import { Global, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { BrokerSender } from '../brokers/broker-sender.ts';
+import { Senders } from '../brokers/senders.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { Database } from '../database/database.ts';
 import { EgressGuard } from '../webhooks/egress-guard.ts';
@@ -29,6 +31,8 @@ import { Reseal } from './secrets/reseal.ts';
       inject: [EgressGuard],
       useFactory: (guard: EgressGuard) => new WebhookSender(guard),
     },
+    BrokerSender,
+    Senders,
     MasterKeys,
     ConfidentialBox,
     ListenersStore,
@@ -38,13 +42,20 @@ import { Reseal } from './secrets/reseal.ts';
     Ping,
     Reseal,
   ],
-  exports: [Listeners, ListenerChanges, ListenersStore, ConfidentialBox, EgressGuard, WebhookSender],
+  exports: [Listeners, ListenerChanges, ListenersStore, ConfidentialBox, EgressGuard, Senders],
 })
 export class ListenersModule implements OnApplicationShutdown {
-  constructor(private readonly sender: WebhookSender) {}
+  constructor(
+    private readonly webhooks: WebhookSender,
+    private readonly brokers: BrokerSender,
+    senders: Senders,
+    listeners: Listeners,
+  ) {
+    listeners.onChange(() => senders.retain(listeners.all()));
+  }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.sender.close();
+    await Promise.all([this.webhooks.close(), this.brokers.close()]);
   }
 }
 

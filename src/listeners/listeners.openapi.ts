@@ -16,6 +16,7 @@ import {
   TEXT,
   TIME,
 } from '../http/schema.ts';
+import { LISTENER_MODES } from './listener-definition.ts';
 
 export const ApiListener = ApiParam({
   name: 'name',
@@ -36,7 +37,7 @@ const RATE_LIMIT = object(
 
 const ALWAYS = {
   name: TEXT,
-  mode: choice(['webhook', 'pull']),
+  mode: choice(LISTENER_MODES),
   types: { ...list(TEXT), description: '`*` matches any characters.' },
   ordered: FLAG,
   retrySchedule: list(DURATION),
@@ -69,7 +70,7 @@ const ALWAYS = {
 
 const OF_WEBHOOKS = {
   url: { ...TEXT, description: 'Only of a webhook. Without an admin key only its origin.' },
-  timeout: { ...DURATION, description: 'Only of a webhook.' },
+  timeout: { ...DURATION, description: 'Of a webhook or a broker.' },
   terminalStatuses: { ...list(INTEGER), description: 'Only of a webhook.' },
   format: { ...choice(['standard', 'cloudevents']), description: 'Only of a webhook.' },
   disableAfter: {
@@ -85,7 +86,19 @@ const OF_QUEUES = {
   maxInFlight: { ...COUNT, description: 'Only with the mode `pull`.' },
 } as const;
 
-export const LISTENER = named('Listener', object(ALWAYS, { ...OF_WEBHOOKS, ...OF_QUEUES }));
+const TLS = object({}, { ca: TEXT, serverName: TEXT });
+const OF_BROKERS = {
+  nats: {
+    ...object({ servers: list(TEXT), subject: TEXT }, { stream: TEXT, tls: TLS }),
+    description: 'Only with the mode `nats`.',
+  },
+  credentials: {
+    ...map(TEXT),
+    description: 'Only of a broker: which there are. Their values are never shown.',
+  },
+} as const;
+
+export const LISTENER = named('Listener', object(ALWAYS, { ...OF_WEBHOOKS, ...OF_QUEUES, ...OF_BROKERS }));
 export type ListenerView = Shown<typeof LISTENER>;
 
 export const PUT_LISTENER = named(
@@ -93,6 +106,7 @@ export const PUT_LISTENER = named(
   object(ALWAYS, {
     ...OF_WEBHOOKS,
     ...OF_QUEUES,
+    ...OF_BROKERS,
     secret: {
       ...TEXT,
       example: 'whsec_…',
@@ -115,7 +129,10 @@ export const PING_OUTCOME = named(
   'PingOutcome',
   object({
     delivered: FLAG,
-    status: { ...nullable(INTEGER), description: 'Of the response; null: there was none.' },
+    status: {
+      ...nullable(INTEGER),
+      description: 'Of the response; null: there was none, or a broker acknowledged.',
+    },
     error: nullable(TEXT),
     durationMs: COUNT,
   }),

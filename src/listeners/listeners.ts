@@ -183,12 +183,13 @@ export function listenerOf(row: ListenerRow, opened: OpenResult, now: Date): Lis
   const { number, name, revision, lanes } = row;
   const terms = { number, name, revision, lanes, ...termsOf(row.definition) };
   if (opened.kind === 'locked') return { ...terms, state: 'disabled', url: '', headers: {}, secrets: [] };
-  const { url, headers, secrets } = opened.content;
+  const { url, headers, secrets, credentials } = opened.content;
   return {
     ...terms,
     state: row.state,
     url,
     headers,
+    broker: terms.broker && { ...terms.broker, credentials: credentials ?? {} },
     secrets: signingNow(secrets, now).map(({ secret }) => secret),
   };
 }

@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
+import { BrokerSender } from '../brokers/broker-sender.ts';
+import { Senders } from '../brokers/senders.ts';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { LOG, type Log } from '../telemetry/logger.ts';
 import type { CallResult } from '../webhooks/call-result.ts';
 import { EgressGuard } from '../webhooks/egress-guard.ts';
-import { type WebhookRequest, webhookRequest } from '../webhooks/webhook-request.ts';
+import type { Delivery } from '../webhooks/webhook-request.ts';
 import { WebhookSender } from '../webhooks/webhook-sender.ts';
 import type { Listener } from './listener.ts';
 import type { PingOutcome } from './listeners.openapi.ts';
@@ -13,7 +17,11 @@ import type { PingOutcome } from './listeners.openapi.ts';
  */
 @Injectable()
 export class Ping {
-  constructor(private readonly guard: EgressGuard) {}
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    @Inject(LOG) private readonly log: Log,
+    private readonly guard: EgressGuard,
+  ) {}
 
   async send(listener: Listener): Promise<PingOutcome> {
     const id = randomUUID();
@@ -28,21 +36,23 @@ export class Ping {
       occurredAt: new Date(),
       payload: JSON.stringify({ listener: listener.name }),
     };
-    const result = await this.post(webhookRequest(ping, listener), listener.timeoutMs);
+    const result = await this.post(ping, listener);
     const durationMs = Math.round(result.durationMs);
     if (result.kind === 'failed')
       return { delivered: false, status: null, error: `${result.reason}: ${result.detail}`, durationMs };
+    if (result.kind === 'acknowledged') return { delivered: true, status: null, error: null, durationMs };
     const { status } = result;
     const delivered = status >= 200 && status < 300;
     return { delivered, status, error: delivered ? null : `answered ${status}`, durationMs };
   }
 
-  private async post(request: WebhookRequest, timeoutMs: number): Promise<CallResult> {
-    const sender = new WebhookSender(this.guard);
+  private async post(ping: Delivery, listener: Listener): Promise<CallResult> {
+    const webhooks = new WebhookSender(this.guard);
+    const brokers = new BrokerSender(this.settings, this.log, this.guard);
     try {
-      return await sender.send(request, { timeoutMs });
+      return await new Senders(webhooks, brokers).send(ping, listener, { timeoutMs: listener.timeoutMs });
     } finally {
-      await sender.close();
+      await Promise.all([webhooks.close(), brokers.close()]);
     }
   }
 }

@@ -9,7 +9,7 @@ const MAX_NAMED = 5;
 export function refuseShortLease(leaseMs: number, listeners: readonly Listener[]): void {
   const maxMs = maxCallMs(leaseMs);
   const tooLong = listeners
-    .filter(({ mode, timeoutMs }) => mode === 'webhook' && timeoutMs > maxMs)
+    .filter(({ mode, timeoutMs }) => mode !== 'pull' && timeoutMs > maxMs)
     .toSorted((a, b) => b.timeoutMs - a.timeoutMs);
   if (tooLong.length === 0) return;
   const named = tooLong

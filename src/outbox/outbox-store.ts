@@ -101,13 +101,18 @@ export class OutboxStore {
 
   /** Returns how many were still claimed. */
   async delivered(
-    tries: readonly { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[],
+    tries: readonly {
+      delivery: ClaimedDelivery;
+      status: number | undefined;
+      excerpt: string;
+      durationMs: number;
+    }[],
     tx: Transaction,
   ): Promise<number> {
     if (tries.length === 0) return 0;
     return tx.execute(DELIVERED, [
       ...rowsOf(tries),
-      tries.map(({ status }) => status),
+      tries.map(({ status }) => status ?? null),
       tries.map(({ durationMs }) => Math.round(durationMs)),
       tries.map(({ excerpt }) => excerpt || null),
     ]);

@@ -69,8 +69,17 @@ export class EgressGuard {
   async checkEndpoint(text: string): Promise<Verdict> {
     const verdict = this.checkUrl(text);
     if (verdict.kind === 'refused') return verdict;
-    const host = hostOf(new URL(text));
-    if (familyOf(host) !== undefined) return verdict;
+    return this.checkAddresses(hostOf(new URL(text)));
+  }
+
+  /** The same for a server that is not called by HTTP. */
+  async checkServer(host: string, port: number): Promise<Verdict> {
+    const reason = this.refusalOfTarget(host, port);
+    return reason === undefined ? this.checkAddresses(host) : refused(reason);
+  }
+
+  private async checkAddresses(host: string): Promise<Verdict> {
+    if (familyOf(host) !== undefined) return ALLOWED;
     const addresses = await this.addressesInTime(host);
     if (addresses.length === 0) return { kind: 'allowed', unresolved: true };
     const reason = this.refusalOfAddresses(host, addresses);
@@ -237,6 +246,20 @@ function connectTo(
     const reason = peerError(socket, guard);
     if (reason) socket.destroy(reason);
     else end(undefined);
+  });
+}
+
+/** A connection to a server that is not called by HTTP, guarded in the same way. */
+export function guardedSocket(
+  guard: EgressGuard,
+  host: string,
+  port: number,
+  timeoutMs: number,
+): Promise<Socket> {
+  const reason = guard.refusalOfTarget(host, port);
+  if (reason !== undefined) return Promise.reject(new EgressRefused(reason));
+  return new Promise((resolve, reject) => {
+    connectTo(host, port, guard, timeoutMs, (error, socket) => (error ? reject(error) : resolve(socket)));
   });
 }
 

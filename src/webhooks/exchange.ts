@@ -1,5 +1,5 @@
 import { type CallFailure, failureOf } from './call-failures.ts';
-import type { CallResult } from './call-result.ts';
+import type { HttpResult } from './call-result.ts';
 import { parseRetryAfter } from './retry-after.ts';
 
 /** The part of undici's controller that is used. */
@@ -36,7 +36,7 @@ export class Exchange {
   private bodyBytes = 0;
 
   constructor(
-    private readonly resolve: (result: CallResult) => void,
+    private readonly resolve: (result: HttpResult) => void,
     private readonly timeoutMs: number,
     /** The exchanges that are stopped together; this one leaves the set when it is settled. */
     private readonly group: Set<Exchange> | undefined,
@@ -97,7 +97,7 @@ export class Exchange {
     this.settle(retryAfterMs === undefined ? response : { ...response, retryAfterMs });
   }
 
-  private settle(result: CallResult): void {
+  private settle(result: HttpResult): void {
     if (this.settled) return;
     this.settled = true;
     clearTimeout(this.timer);

@@ -1,4 +1,4 @@
-import type { CallResult } from './call-result.ts';
+import type { HttpResult } from './call-result.ts';
 
 /** Shorter texts are words (`/hook`, `v1`), not secrets. */
 const MIN_LENGTH = 6;
@@ -15,7 +15,7 @@ const known = new Map<string, readonly string[]>();
  * Removes the path and query of the URL from a response. They are often a secret, and many servers repeat them: "Cannot POST
  * /hooks/3f9c0a12". The stored part of a response is shown to everyone with read access.
  */
-export function withoutEcho(result: CallResult, url: string): CallResult {
+export function withoutEcho(result: HttpResult, url: string): HttpResult {
   if (result.kind === 'failed' || result.excerpt === '') return result;
   const texts = textsOf(url);
   const excerpt = texts.reduce((text, secret) => text.replaceAll(secret, HIDDEN), result.excerpt);

@@ -77,8 +77,17 @@ export function webhookRequest(
     headers,
     body,
     deliveryId,
-    traceparent: traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+    traceparent: validTrace(traceparent),
   };
+}
+
+function validTrace(traceparent: string | undefined): string | undefined {
+  return traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined;
+}
+
+/** The trace of a delivery that carries none of its own span: its message's, or one made of its id. */
+export function traceOf({ traceparent, deliveryId }: Delivery): string {
+  return validTrace(traceparent) ?? traceparentOf(deliveryId);
 }
 
 /** Of a message that has no trace: the same at every attempt, not sampled. A UUID v4 is never all zeros, nor is its second half. */
@@ -96,7 +105,14 @@ function standardBody({ messageId, type, occurredAt, key, sequence, payload }: D
  * CloudEvents 1.0, binary mode. `ce-id` and `ce-source` name the event, so they are the message's: the same for every
  * listener and at every replay. `webhook-id` names the delivery.
  */
-function cloudEventHeaders({ messageId, source, type, occurredAt, key, sequence }: Delivery): string[] {
+export function cloudEventHeaders({
+  messageId,
+  source,
+  type,
+  occurredAt,
+  key,
+  sequence,
+}: Delivery): string[] {
   return [
     'ce-specversion',
     '1.0',

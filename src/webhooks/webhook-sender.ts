@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel';
 import { Injectable } from '@nestjs/common';
 import { type Context, context, propagation, ROOT_CONTEXT } from '@opentelemetry/api';
 import { buildConnector, Client, type Dispatcher, Pool } from 'undici';
-import type { CallResult } from './call-result.ts';
+import type { HttpResult } from './call-result.ts';
 import { EgressGuard, guardedConnector } from './egress-guard.ts';
 import { Exchange, STOPPED } from './exchange.ts';
 import { acceptInterimResponses } from './interim-responses.ts';
@@ -50,9 +50,9 @@ export class WebhookSender {
   ) {}
 
   /** Never throws: a failure is a result, too. Redirects are not followed. */
-  send(request: WebhookRequest, { timeoutMs, signal }: SendOptions): Promise<CallResult> {
+  send(request: WebhookRequest, { timeoutMs, signal }: SendOptions): Promise<HttpResult> {
     return new Promise((resolve) => {
-      const settle = (result: CallResult) => resolve(withoutEcho(result, request.url));
+      const settle = (result: HttpResult) => resolve(withoutEcho(result, request.url));
       const exchange = new Exchange(settle, timeoutMs, signal && this.groupOf(signal));
       if (this.closed || signal?.aborted) return exchange.fail(STOPPED);
       const route = this.routeTo(request, timeoutMs);

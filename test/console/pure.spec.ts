@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { duration, percent, perSecond, relative } from '../../console/src/format.ts';
 import { chaptersOf } from '../../console/src/screens/guide/chapters.ts';
-import { definitionOf, textsOf } from '../../console/src/screens/listeners/definition-form.ts';
+import { definitionOf, destinationOf, textsOf } from '../../console/src/screens/listeners/definition-form.ts';
 import { curlOf } from '../../console/src/screens/messages/curl.ts';
 import { cronWords } from '../../console/src/screens/schedules/cron-words.ts';
 
@@ -83,6 +83,13 @@ describe('the form of a listener', () => {
       rateLimit: { perSecond: 3 },
       format: 'standard',
     });
+  });
+
+  it('of a sink has its broker, and never what the service hides', () => {
+    const nats = { servers: ['nats://broker.example:4222'], subject: 'x.{key}' };
+    const listener = { mode: 'nats', types: ['a'], nats, credentials: { username: '(hidden)' } } as never;
+    expect(definitionOf(textsOf(listener))).toEqual({ mode: 'nats', types: ['a'], nats });
+    expect(destinationOf(listener)).toBe('nats: x.{key} at nats://broker.example:4222');
   });
 
   it('leaves what is no JSON to the validation of the service', () => {

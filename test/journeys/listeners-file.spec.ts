@@ -184,7 +184,11 @@ describe('LISTENERS_FILE', () => {
   it('of the demonstration is valid', async () => {
     const path = resolve(import.meta.dirname, '../../deploy/compose/listeners.yaml');
     expect(
-      await readDefinitionsFile(path, { urlRefusal: async () => undefined, leaseMs: 60_000 }),
+      await readDefinitionsFile(path, {
+        urlRefusal: async () => undefined,
+        checkServer: async () => ({ kind: 'allowed' }),
+        leaseMs: 60_000,
+      }),
     ).toMatchObject({
       kind: 'definitions',
       definitions: { listeners: [{ name: 'receiver' }] },
@@ -262,7 +266,11 @@ describe('an invalid LISTENERS_FILE', () => {
     ],
   ])('is not read: %s', async (_what, yaml, fault) => {
     writeFileSync(FILE, yaml);
-    const read = await readDefinitionsFile(FILE, { urlRefusal: async () => undefined, leaseMs: 60_000 });
+    const read = await readDefinitionsFile(FILE, {
+      urlRefusal: async () => undefined,
+      checkServer: async () => ({ kind: 'allowed' }),
+      leaseMs: 60_000,
+    });
     expect(read.kind === 'invalid' && read.faults[0]!.replace(FOLDER, '')).toMatch(fault);
   });
 

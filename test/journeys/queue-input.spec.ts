@@ -184,7 +184,7 @@ describe('the definition of a queue', () => {
     ['too long a lease', { lease: '13h' }, '/lease', /from 1s to 12h/],
     ['no attempt', { attempts: 0 }, '/attempts', /1 to 1000/],
     ['nothing in flight', { maxInFlight: 0 }, '/maxInFlight', /1 to 20000/],
-    ['a mode that does not exist', { mode: 'push' }, '/mode', /"webhook" or "pull"/],
+    ['a mode that does not exist', { mode: 'push' }, '/mode', /must be "webhook", "pull"/],
   ])('must not have %s', async (_, change, pointer, detail) => {
     const answer = await put('refused', { mode: 'pull', types: ['x'], ...change });
     expect(answer.status).toBe(422);

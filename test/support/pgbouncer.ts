@@ -1,9 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { acceptsConnections, freePort } from './free-port.ts';
 import { until } from './until.ts';
 
 /** The user to run as: PgBouncer refuses to run as root. */
@@ -44,7 +44,7 @@ export async function startPgBouncer(databaseUrl: string, connections: number): 
     ...(isRoot ? { uid: NOBODY, gid: NOBODY } : {}),
   });
   const ended = once(child, 'close');
-  await until(() => accepts(listenPort));
+  await until(() => acceptsConnections(listenPort));
   const url = new URL(databaseUrl);
   url.hostname = '127.0.0.1';
   url.port = String(listenPort);
@@ -56,23 +56,4 @@ export async function startPgBouncer(databaseUrl: string, connections: number): 
       rmSync(folder, { recursive: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-function accepts(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.on('error', () => resolve(false));
-  });
 }

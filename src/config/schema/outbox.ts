@@ -41,7 +41,7 @@ export const OUTBOX_SETTINGS = {
     absent: [],
     parse: parseEgressAllow,
     about:
-      'Non-public addresses that listeners may use, such as receivers in the same cluster. All others are refused.',
+      'Non-public addresses that listeners may use, such as receivers and brokers in the same cluster. All others are refused.',
   }),
   LISTENERS_FILE: text({
     allowed: 'path of a YAML file',
@@ -54,6 +54,6 @@ export const OUTBOX_SETTINGS = {
     secret: true,
     parse: parseSecretsKeys,
     about:
-      "Keys that encrypt listeners' secrets, headers and URLs in the database, the same on all replicas: the first one encrypts, all decrypt. To rotate: add a new key at the end everywhere, then move it to the front, then remove the old one. Default: a key is generated and kept in `DATA_DIRECTORY/secrets.key` (its content is a valid value), which is enough for one machine. Sessions of the console are signed with a key derived from it; until there is any key, with one of the process alone.",
+      "Keys that encrypt listeners' secrets, credentials, headers and URLs in the database, the same on all replicas: the first one encrypts, all decrypt. To rotate: add a new key at the end everywhere, then move it to the front, then remove the old one. Default: a key is generated and kept in `DATA_DIRECTORY/secrets.key` (its content is a valid value), which is enough for one machine. Sessions of the console are signed with a key derived from it; until there is any key, with one of the process alone.",
   }),
 } as const;

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import type { BrokerCredentials } from '../../brokers/broker-definition.ts';
 import { MasterKeys, NoMasterKey } from './master-keys.ts';
 import { isOldForm, keyIdOf, open, seal } from './sealed-box.ts';
 
@@ -9,6 +10,8 @@ export interface Confidential {
   readonly headers: Readonly<Record<string, string>>;
   /** Path and query are often the only credential of an endpoint. */
   readonly url: string;
+  /** Of a broker. */
+  readonly credentials?: BrokerCredentials | undefined;
 }
 
 /** The part of a listener's row that a box is opened with. */
@@ -31,7 +34,7 @@ export type OpenResult =
   | { readonly kind: 'locked'; readonly reason: string };
 
 /**
- * A listener that is pulled has no secrets, so it needs no master key. The previous version cannot open this, and leaves
+ * A listener that is pulled, or a broker without credentials, has no secrets, so it needs no master key. The previous version cannot open this, and leaves
  * such a listener alone.
  */
 const NOTHING_SEALED = 'v2:-';
@@ -43,8 +46,10 @@ export class ConfidentialBox {
   constructor(private readonly keys: MasterKeys) {}
 
   async seal(name: string, content: Confidential): Promise<string> {
-    if (content.secrets.length === 0) return NOTHING_SEALED;
-    return seal(JSON.stringify(content), boundTo(name), await this.keys.sealing());
+    const hasCredentials = Object.keys(content.credentials ?? {}).length > 0;
+    if (content.secrets.length === 0 && !hasCredentials) return NOTHING_SEALED;
+    const key = await this.keys.sealing();
+    return seal(JSON.stringify(content), boundTo(name), key, hasCredentials ? 'broker' : 'listener');
   }
 
   async open({ name, sealed, definition }: SealedRow): Promise<OpenResult> {

@@ -52,9 +52,9 @@ export class Reseal {
     if (!(await this.box.isOutdated(row.sealed))) return false;
     const opened = await this.box.open(row);
     if (opened.kind === 'locked') return false;
-    const { secrets, headers, url } = opened.content;
-    const sealed = await this.box.seal(row.name, { secrets: signingNow(secrets, now), headers, url });
-    const definition = storedDefinition({ ...row.definition, url });
+    const { secrets, url } = opened.content;
+    const sealed = await this.box.seal(row.name, { ...opened.content, secrets: signingNow(secrets, now) });
+    const definition = storedDefinition({ ...row.definition, ...(url ? { url } : {}) });
     return this.store.change((tx) => this.store.reseal(row, { sealed, definition }, tx));
   }
 }

@@ -11,20 +11,26 @@ export type Opening = { readonly text: string } | { readonly refused: string };
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** The current format. The previous version knows only 1, and leaves a listener whose box it cannot read to other replicas. */
-const VERSION = 2;
-const FORM = /^v([12]):([A-Za-z0-9][\w-]{0,31}):([\w-]+)$/;
+/** What a box contains. A version of the service that does not know the form leaves such a listener to other replicas. */
+const VERSIONS = { listener: 2, broker: 3 } as const;
+const FORM = /^v([123]):([A-Za-z0-9][\w-]{0,31}):([\w-]+)$/;
 
 /**
- * AES-256-GCM, written as `v2:<key id>:<nonce, ciphertext and tag in base64url>`. `bound` names the row that it is for and is
+ * AES-256-GCM, written as `v<version>:<key id>:<nonce, ciphertext and tag in base64url>`. `bound` names the row that it is for and is
  * authenticated with it: a box that was copied to another row cannot be opened.
  */
-export function seal(text: string, bound: string, key: MasterKey): string {
+export function seal(
+  text: string,
+  bound: string,
+  key: MasterKey,
+  what: keyof typeof VERSIONS = 'listener',
+): string {
+  const version = VERSIONS[what];
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key.bytes, nonce, { authTagLength: TAG_BYTES });
-  cipher.setAAD(additional(VERSION, key.id, bound));
+  cipher.setAAD(additional(version, key.id, bound));
   const bytes = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
-  return `v${VERSION}:${key.id}:${bytes.toString('base64url')}`;
+  return `v${version}:${key.id}:${bytes.toString('base64url')}`;
 }
 
 /** The id of the key that a box was sealed with. */

@@ -57,7 +57,7 @@ export class Admission {
   }: Pick<LeasedLane, 'listener' | 'probe' | 'lost'>): Listener | undefined {
     const listener = this.listeners.byNumber(number);
     if (lost || this.draining.stopping.aborted) return undefined;
-    if (listener?.state !== 'active' || listener.mode !== 'webhook') return undefined;
+    if (listener?.state !== 'active' || listener.mode === 'pull') return undefined;
     return probe || !this.gates.isClosed(number) ? listener : undefined;
   }
 

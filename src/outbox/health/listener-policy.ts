@@ -17,7 +17,10 @@ const PROBE_AGAIN_MS = 5_000;
 @Injectable()
 export class ListenerPolicy {
   private readonly circuits = new Map<number, Circuit>();
-  private readonly known = new Map<number, Pick<Listener, 'url' | 'state'>>();
+  private readonly known = new Map<
+    number,
+    { readonly endpoint: string; readonly state: Listener['state'] }
+  >();
 
   constructor(
     @Inject(LOG) private readonly log: Log,
@@ -69,7 +72,7 @@ export class ListenerPolicy {
   private async probed(sent: SentCall, { reason }: Failure, probe: Probe): Promise<void> {
     const { number } = sent.listener;
     if (isDown(sent)) await this.gates.probeFailed(number, `circuit open: ${reason}`, probe);
-    else if (sent.callResult.kind === 'responded') await this.closeCircuit(sent.listener);
+    else if (showsThatItIsUp(sent)) await this.closeCircuit(sent.listener);
     else await this.gates.returnProbe(number, PROBE_AGAIN_MS, probe);
   }
 
@@ -91,13 +94,14 @@ export class ListenerPolicy {
     );
   }
 
-  /** A new URL, or a listener that an operator resumed, is not judged by earlier failures. */
+  /** A new URL or broker, or a listener that an operator resumed, is not judged by earlier failures. */
   private startOver(): void {
-    for (const { number, url, state } of this.listeners.all()) {
+    for (const { number, url, broker, state } of this.listeners.all()) {
       const before = this.known.get(number);
-      this.known.set(number, { url, state });
+      const endpoint = broker ? JSON.stringify(broker) : url;
+      this.known.set(number, { endpoint, state });
       const resumed = state === 'active' && before !== undefined && before.state !== 'active';
-      if (before === undefined || (before.url === url && !resumed)) continue;
+      if (before === undefined || (before.endpoint === endpoint && !resumed)) continue;
       this.circuits.delete(number);
       this.gates.startOver(number).catch((error) => {
         this.log.warn(
@@ -136,8 +140,12 @@ export class ListenerPolicy {
 
 /** A refusal of one message shows nothing about the endpoint, and neither does a local error. */
 function isDown({ callResult, outcome }: Pick<SentDelivery, 'callResult' | 'outcome'>): boolean {
-  if (callResult.kind === 'failed') return callResult.reason !== 'local';
-  return callResult.status >= 500 && outcome.kind !== 'pause';
+  if (callResult.kind === 'failed') return callResult.reason !== 'local' && callResult.reason !== 'rejected';
+  return callResult.kind === 'responded' && callResult.status >= 500 && outcome.kind !== 'pause';
+}
+
+function showsThatItIsUp({ callResult }: Pick<SentDelivery, 'callResult'>): boolean {
+  return callResult.kind === 'failed' ? callResult.reason === 'rejected' : true;
 }
 
 const WINDOW_MS = 300_000;

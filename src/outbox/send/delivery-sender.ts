@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { Senders } from '../../brokers/senders.ts';
 import type { Listener } from '../../listeners/listener.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import type { CallResult } from '../../webhooks/call-result.ts';
-import { webhookRequest } from '../../webhooks/webhook-request.ts';
-import { WebhookSender } from '../../webhooks/webhook-sender.ts';
+import type { Delivery } from '../../webhooks/webhook-request.ts';
 import { Admission } from '../admit/admission.ts';
 import { Draining } from '../admit/draining.ts';
 import type { LeasedLane } from '../claim/leased-lane.ts';
@@ -18,7 +18,7 @@ import { outcomeOf } from './outcome.ts';
 export class DeliverySender {
   constructor(
     @Inject(LOG) private readonly log: Log,
-    private readonly webhooks: WebhookSender,
+    private readonly senders: Senders,
     private readonly admission: Admission,
     private readonly policy: ListenerPolicy,
     private readonly draining: Draining,
@@ -43,7 +43,7 @@ export class DeliverySender {
   /** Never throws: an error here is a local one, and must not stop the other deliveries. */
   private call(delivery: ClaimedDelivery, content: MessageContent, listener: Listener): Promise<CallResult> {
     try {
-      const result = this.webhooks.send(requestOf(delivery, content, listener), {
+      const result = this.senders.send(deliveryOf(delivery, content), listener, {
         timeoutMs: this.admission.callMs(listener),
         signal: this.draining.ending,
       });
@@ -59,20 +59,17 @@ export class DeliverySender {
   }
 }
 
-function requestOf(delivery: ClaimedDelivery, content: MessageContent, listener: Listener) {
-  return webhookRequest(
-    {
-      deliveryId: delivery.id,
-      messageId: content.id,
-      source: content.source,
-      type: content.type,
-      key: content.key,
-      sequence: delivery.sequence,
-      occurredAt: content.occurred_at ?? content.received_at,
-      payload: content.payload,
-      traceparent: content.headers?.traceparent,
-      attempt: delivery.attempt,
-    },
-    listener,
-  );
+function deliveryOf(delivery: ClaimedDelivery, content: MessageContent): Delivery {
+  return {
+    deliveryId: delivery.id,
+    messageId: content.id,
+    source: content.source,
+    type: content.type,
+    key: content.key,
+    sequence: delivery.sequence,
+    occurredAt: content.occurred_at ?? content.received_at,
+    payload: content.payload,
+    traceparent: content.headers?.traceparent,
+    attempt: delivery.attempt,
+  };
 }

@@ -54,6 +54,7 @@ export function outcomeOf(
   tries: Tries,
   random: () => number = Math.random,
 ): Outcome {
+  if (result.kind === 'acknowledged') return { kind: 'delivered' };
   if (result.kind === 'failed') return outcomeOfFailure(result, listener, tries, random);
   const { status } = result;
   if (status >= 200 && status < 300) return { kind: 'delivered' };

@@ -15,7 +15,12 @@ const PAUSE_SHARE = 1 / 900;
 /** The changes that a batch of results makes. */
 export interface Settlement {
   readonly record: FailedAttempt[];
-  readonly delivered: { delivery: ClaimedDelivery; status: number; excerpt: string; durationMs: number }[];
+  readonly delivered: {
+    delivery: ClaimedDelivery;
+    status: number | undefined;
+    excerpt: string;
+    durationMs: number;
+  }[];
   readonly bury: { delivery: ClaimedDelivery; error: string }[];
   readonly putBack: { delivery: ClaimedDelivery; error?: string; counted: boolean }[];
   readonly untouched: { delivery: ClaimedDelivery }[];
@@ -45,12 +50,17 @@ export function settlementOf(results: readonly Result[], nowMs: number = perform
 
 const NO_RESPONSE = { status: undefined, excerpt: undefined };
 
+function responseOf(callResult: SentDelivery['callResult']) {
+  if (callResult.kind === 'acknowledged') return { status: undefined, excerpt: callResult.detail };
+  return callResult.kind === 'responded' ? callResult : NO_RESPONSE;
+}
+
 function addSent({ delivery, callResult, outcome }: SentDelivery, written: Settlement): void {
-  const { status, excerpt } = callResult.kind === 'responded' ? callResult : NO_RESPONSE;
+  const { status, excerpt } = responseOf(callResult);
   if (outcome.kind === 'delivered') {
     written.delivered.push({
       delivery,
-      status: status!,
+      status,
       excerpt: excerpt!,
       durationMs: callResult.durationMs,
     });

@@ -15,12 +15,10 @@ export function ListenerActions({ of: listener }: { of: Listener }) {
   const { name, mode, state } = listener;
   return (
     <>
-      {mode === 'webhook' && (
-        <>
-          <Act label="Test" onClick={() => startTest(name)} title="Sends a ping now, in any state" />
-          <Act label="Rotate secret…" onClick={() => askRotate(name)} />
-        </>
+      {mode !== 'pull' && (
+        <Act label="Test" onClick={() => startTest(name)} title="Sends a ping now, in any state" />
       )}
+      {mode === 'webhook' && <Act label="Rotate secret…" onClick={() => askRotate(name)} />}
       <Act label="Replay…" onClick={() => askReplay(name)} />
       <Act label="Edit…" onClick={() => askEdit(listener)} />
       {state === 'active' ? (

@@ -1,4 +1,6 @@
-import type { Listener } from '../../api-types.ts';
+import type { Listener, ListenerMode } from '../../api-types.ts';
+
+const BROKERS: readonly ListenerMode[] = ['nats'];
 
 /** A field of the definition as a form shows it. */
 export interface Field {
@@ -6,43 +8,58 @@ export interface Field {
   readonly label: string;
   readonly kind: 'text' | 'lines' | 'number' | 'choice' | 'json';
   readonly choices?: readonly string[];
-  readonly onlyFor?: 'webhook' | 'pull';
+  readonly onlyFor?: readonly ListenerMode[];
+  /** The service shows it to nobody. */
+  readonly isNeverShown?: boolean;
   /** Cannot be changed later. */
   readonly isFixed?: boolean;
 }
 
 export const FIELDS: readonly Field[] = [
-  { name: 'mode', label: 'Mode', kind: 'choice', choices: ['webhook', 'pull'] },
-  { name: 'url', label: 'URL', kind: 'text', onlyFor: 'webhook' },
+  { name: 'mode', label: 'Mode', kind: 'choice', choices: ['webhook', 'pull', ...BROKERS] },
+  { name: 'url', label: 'URL', kind: 'text', onlyFor: ['webhook'] },
+  {
+    name: 'nats',
+    label: 'NATS, as JSON: {"servers": ["nats://host:4222"], "subject": "orders.{key}", "stream": "ORDERS"}',
+    kind: 'json',
+    onlyFor: ['nats'],
+  },
+  {
+    name: 'credentials',
+    label: 'Credentials, as JSON: {"username": "…", "password": "…"}; empty: they stay as they are',
+    kind: 'json',
+    onlyFor: BROKERS,
+    isNeverShown: true,
+  },
   { name: 'types', label: 'Types, one per line (* stands for any characters)', kind: 'lines' },
   { name: 'ordered', label: 'Order per key', kind: 'choice', choices: ['true', 'false'] },
   { name: 'onDead', label: 'After a dead letter its key', kind: 'choice', choices: ['skip', 'hold'] },
-  { name: 'timeout', label: 'Timeout', kind: 'text', onlyFor: 'webhook' },
+  { name: 'timeout', label: 'Timeout', kind: 'text', onlyFor: ['webhook', ...BROKERS] },
   { name: 'retrySchedule', label: 'Waits before retries, one per line', kind: 'lines' },
-  { name: 'lease', label: 'Lease', kind: 'text', onlyFor: 'pull' },
-  { name: 'attempts', label: 'Attempts', kind: 'number', onlyFor: 'pull' },
-  { name: 'maxInFlight', label: 'In flight, at most', kind: 'number', onlyFor: 'pull' },
+  { name: 'lease', label: 'Lease', kind: 'text', onlyFor: ['pull'] },
+  { name: 'attempts', label: 'Attempts', kind: 'number', onlyFor: ['pull'] },
+  { name: 'maxInFlight', label: 'In flight, at most', kind: 'number', onlyFor: ['pull'] },
   { name: 'lanes', label: 'Lanes (cannot be changed later)', kind: 'number', isFixed: true },
   { name: 'rateLimit', label: 'Rate limit, as JSON: {"perSecond": 30}', kind: 'json' },
   {
     name: 'terminalStatuses',
     label: 'Answers that are not retried, as JSON: [400, 403]',
     kind: 'json',
-    onlyFor: 'webhook',
+    onlyFor: ['webhook'],
   },
   {
     name: 'disableAfter',
     label: 'Disable after, as JSON: {"status": 410, "times": 3}',
     kind: 'json',
-    onlyFor: 'webhook',
+    onlyFor: ['webhook'],
   },
-  { name: 'headers', label: 'Headers, as JSON: {"X-Tenant": "blue"}', kind: 'json', onlyFor: 'webhook' },
+  { name: 'headers', label: 'Headers, as JSON: {"X-Tenant": "blue"}', kind: 'json', onlyFor: ['webhook'] },
   {
     name: 'format',
     label: 'Format',
     kind: 'choice',
     choices: ['standard', 'cloudevents'],
-    onlyFor: 'webhook',
+    onlyFor: ['webhook'],
   },
 ];
 
@@ -56,7 +73,9 @@ export function textsOf(listener: Listener | undefined): Texts {
     onDead: 'skip',
     format: 'standard',
   }) as Record<string, unknown>;
-  return Object.fromEntries(FIELDS.map(({ name, kind }) => [name, textOf(values[name], kind)]));
+  return Object.fromEntries(
+    FIELDS.map(({ name, kind, isNeverShown }) => [name, isNeverShown ? '' : textOf(values[name], kind)]),
+  );
 }
 
 function textOf(value: unknown, kind: Field['kind']): string {
@@ -65,10 +84,20 @@ function textOf(value: unknown, kind: Field['kind']): string {
   return kind === 'json' ? JSON.stringify(value) : String(value);
 }
 
+export function isFor(mode: string, { onlyFor }: Field): boolean {
+  return !onlyFor || onlyFor.some((one) => one === mode);
+}
+
+/** Where its messages go, in words. */
+export function destinationOf({ mode, url, nats }: Listener): string {
+  if (mode === 'pull') return 'A queue that consumers pull from';
+  return nats ? `${mode}: ${nats.subject} at ${nats.servers.join(', ')}` : (url ?? '');
+}
+
 /** The definition to send. What is empty is left out and gets its default; what is no JSON goes as text, and the service says so. */
 export function definitionOf(texts: Texts): Record<string, unknown> {
   const mode = texts.mode || 'webhook';
-  const given = FIELDS.filter(({ name, onlyFor }) => (!onlyFor || onlyFor === mode) && texts[name]?.trim());
+  const given = FIELDS.filter((field) => isFor(mode, field) && texts[field.name]?.trim());
   return Object.fromEntries(given.map(({ name, kind }) => [name, parsedAs(texts[name]!.trim(), kind, name)]));
 }
 

@@ -7,7 +7,7 @@ import { close, Dialog, show } from '../../parts/dialog.tsx';
 import { Failed } from '../../parts/states.tsx';
 import { say } from '../../parts/toast.tsx';
 import { go, to } from '../../router.ts';
-import { definitionOf, FIELDS, type Field, textsOf } from './definition-form.ts';
+import { definitionOf, FIELDS, type Field, isFor, textsOf } from './definition-form.ts';
 import { NewSecret } from './new-secret.tsx';
 
 export function askCreate(): void {
@@ -35,7 +35,7 @@ function Edit({ of: listener }: { of?: Listener }) {
     say(`${name} is saved.`);
   });
   const mode = texts.mode || 'webhook';
-  const shown = FIELDS.filter((field) => !field.onlyFor || field.onlyFor === mode);
+  const shown = FIELDS.filter((field) => isFor(mode, field));
   const unplaced =
     failure && !failure.errors.some(({ pointer }) => shown.some((field) => isAt(pointer, field)));
   return (

@@ -13,6 +13,7 @@ import { type Column, Table } from '../../parts/table.tsx';
 import { Ago } from '../../parts/time.tsx';
 import { route, to } from '../../router.ts';
 import { ListenerActions } from './actions.tsx';
+import { destinationOf } from './definition-form.ts';
 import { ListenerState } from './state.tsx';
 
 const STATUSES = ['pending', 'processing', 'held', 'finished', 'dead', 'discarded'];
@@ -51,10 +52,7 @@ export function ListenerScreen() {
         lead={
           listener.data && (
             <>
-              <ListenerState of={listener.data} />{' '}
-              <Text
-                of={listener.data.mode === 'pull' ? 'A queue that consumers pull from' : listener.data.url}
-              />
+              <ListenerState of={listener.data} /> <Text of={destinationOf(listener.data)} />
             </>
           )
         }
@@ -183,6 +181,7 @@ function Deliveries({ name }: { name: string }) {
 
 function Definition({ of }: { of: Listener }) {
   const headers = Object.keys(of.headers ?? {});
+  const credentials = Object.keys(of.credentials ?? {});
   return (
     <Section title="Definition" note={of.origin === 'file' ? 'from LISTENERS_FILE' : ''}>
       <Facts
@@ -192,6 +191,8 @@ function Definition({ of }: { of: Listener }) {
           ['Retries after', of.retrySchedule.join(', ')],
           ['After a dead letter', of.onDead === 'hold' ? 'its key waits' : 'its key continues'],
           ['Lanes', String(of.lanes)],
+          of.nats?.stream ? ['Stream', <Text key="stream" of={of.nats.stream} />] : null,
+          credentials.length ? ['Credentials', credentials.join(', ')] : null,
           of.timeout ? ['Timeout', of.timeout] : null,
           of.format ? ['Format', of.format] : null,
           of.lease ? ['Lease', of.lease] : null,

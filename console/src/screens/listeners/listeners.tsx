@@ -9,6 +9,7 @@ import { Empty, ShowPages } from '../../parts/states.tsx';
 import { Alarming } from '../../parts/status.tsx';
 import { type Column, Table } from '../../parts/table.tsx';
 import { to } from '../../router.ts';
+import { destinationOf } from './definition-form.ts';
 import { askCreate } from './edit.tsx';
 import { ListenerState } from './state.tsx';
 
@@ -24,7 +25,10 @@ const COLUMNS: Column<Row>[] = [
     cell: ({ listener }) => (
       <>
         <ListenerLink name={listener.name} />
-        <Text of={listener.mode === 'pull' ? 'pulled by consumers' : listener.url} class="sub clip" />
+        <Text
+          of={listener.mode === 'pull' ? 'pulled by consumers' : destinationOf(listener)}
+          class="sub clip"
+        />
       </>
     ),
     class: 'grow',

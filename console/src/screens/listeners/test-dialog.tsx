@@ -29,8 +29,12 @@ function Test({ name }: { name: string }) {
       {isBusy && <p>Sending a ping and waiting for the answer…</p>}
       {!isBusy && outcome && (
         <p class={outcome.delivered ? 'good' : 'bad'} role="status">
-          {outcome.delivered ? `It answered ${outcome.status}` : <bdi>{outcome.error}</bdi>} after{' '}
-          {duration(outcome.durationMs / 1_000)}.
+          {outcome.delivered ? (
+            `It answered ${outcome.status ?? 'that it is stored'}`
+          ) : (
+            <bdi>{outcome.error}</bdi>
+          )}{' '}
+          after {duration(outcome.durationMs / 1_000)}.
         </p>
       )}
       {failure && <Failed failure={failure} />}

@@ -1,0 +1,105 @@
+import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import { ValidateNested } from 'class-validator';
+import { anObject, aText, listOf, Must } from '../http/definition-rules.ts';
+import { Optional } from '../http/optional.ts';
+
+export const MAX_SERVERS = 10;
+const MAX_PEM = 64 * 1024;
+const MAX_NAME = 255;
+
+function aPem(value: unknown): string | undefined {
+  const fault = textUpTo(MAX_PEM)(value);
+  if (fault) return fault;
+  return (value as string).includes('-----BEGIN ') ? undefined : 'must be in PEM form';
+}
+
+function textUpTo(max: number) {
+  return (value: unknown): string | undefined =>
+    aText(value) ??
+    ((value as string).length > max ? `must not be longer than ${max} characters` : undefined);
+}
+
+export class BrokerTls {
+  @ApiPropertyOptional({
+    description: 'Certificate authorities in PEM form, instead of those of the system.',
+  })
+  @Optional()
+  @Must(aPem)
+  ca?: string;
+
+  @ApiPropertyOptional({ description: 'The name in the certificate. Default: the host of the server.' })
+  @Optional()
+  @Must(textUpTo(MAX_NAME))
+  serverName?: string;
+}
+
+class BrokerServers {
+  @ApiProperty({
+    type: [String],
+    minItems: 1,
+    maxItems: MAX_SERVERS,
+    example: ['nats://nats.example.com:4222'],
+    description:
+      'Tried in this order; other servers that the broker names are not used. `nats://` or `tls://`, `amqp://` or `amqps://`, `kafka://` or `kafka+ssl://`. Public, unless EGRESS_ALLOW permits more.',
+  })
+  @Must(listOf(1, MAX_SERVERS))
+  servers: string[];
+
+  @ApiPropertyOptional({ description: 'For `tls://`, `amqps://` and `kafka+ssl://`.' })
+  @Optional()
+  @Must(anObject)
+  @ValidateNested()
+  @Type(() => BrokerTls)
+  tls?: BrokerTls;
+}
+
+export class NatsTarget extends BrokerServers {
+  @ApiProperty({
+    example: 'orders.{key}',
+    description: '`{key}`, `{type}` and `{source}` stand for those of the message, as one token each.',
+  })
+  @Must(textUpTo(MAX_NAME))
+  subject: string;
+
+  @ApiPropertyOptional({
+    example: 'ORDERS',
+    description: 'The stream that must acknowledge. Default: the one that takes the subject.',
+  })
+  @Optional()
+  @Must(textUpTo(MAX_NAME))
+  stream?: string;
+}
+
+/** Kept encrypted, and never shown. */
+export class BrokerCredentials {
+  @ApiPropertyOptional()
+  @Optional()
+  @Must(textUpTo(1_024))
+  username?: string;
+
+  @ApiPropertyOptional()
+  @Optional()
+  @Must(textUpTo(4_096))
+  password?: string;
+
+  @ApiPropertyOptional({ description: 'Only for `nats`.' })
+  @Optional()
+  @Must(textUpTo(4_096))
+  token?: string;
+
+  @ApiPropertyOptional({ description: 'Only for `nats`: the content of a `.creds` file.' })
+  @Optional()
+  @Must(textUpTo(MAX_PEM))
+  creds?: string;
+
+  @ApiPropertyOptional({ description: 'Of the client, in PEM form, with `privateKey`.' })
+  @Optional()
+  @Must(aPem)
+  certificate?: string;
+
+  @ApiPropertyOptional({ description: 'In PEM form.' })
+  @Optional()
+  @Must(aPem)
+  privateKey?: string;
+}

@@ -1,0 +1,59 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+/** A TCP proxy to a broker that can lose what the broker answers. */
+export interface BrokerProxy {
+  readonly port: number;
+  /** What the broker sends from now on does not arrive; what it is sent still does. */
+  swallowAnswers(): void;
+  /** Bytes of answers that were swallowed so far. */
+  readonly swallowed: number;
+  /** Ends all connections, and forwards everything on the next ones. */
+  cut(): void;
+  close(): Promise<void>;
+}
+
+export async function startBrokerProxy(port: number): Promise<BrokerProxy> {
+  const sockets = new Set<Socket>();
+  let [isSwallowing, swallowed] = [false, 0];
+  const server = createServer((client) => {
+    const broker = connect(port, '127.0.0.1');
+    client.on('data', (chunk) => broker.write(chunk));
+    broker.on('data', (chunk) => {
+      if (isSwallowing) swallowed += chunk.length;
+      else client.write(chunk);
+    });
+    for (const [one, other] of [
+      [client, broker],
+      [broker, client],
+    ] as const) {
+      sockets.add(one);
+      one.on('error', () => undefined);
+      one.on('close', () => {
+        sockets.delete(one);
+        other.destroy();
+      });
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const cut = () => {
+    isSwallowing = false;
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    port: (server.address() as AddressInfo).port,
+    swallowAnswers: () => {
+      isSwallowing = true;
+    },
+    get swallowed() {
+      return swallowed;
+    },
+    cut,
+    close: async () => {
+      cut();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
