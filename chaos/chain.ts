@@ -149,4 +149,9 @@ class SlowChain extends Chain {
 class ChainModule {}
 
 /** The read model of a fault run; it is not part of the service. */
-export const chain: ReadModel = { module: ChainModule, entities: [], migrations: [Chain1763251390001] };
+export const chain: ReadModel = {
+  name: 'chain',
+  module: ChainModule,
+  entities: [],
+  migrations: [Chain1763251390001],
+};

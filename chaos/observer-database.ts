@@ -7,7 +7,12 @@ export class ObserverDatabase {
   private readonly pool: pg.Pool;
 
   constructor(url: string) {
-    this.pool = new pg.Pool({ connectionString: url, max: 3, application_name: 'sluice chaos' });
+    this.pool = new pg.Pool({
+      connectionString: url,
+      options: '-c search_path=chain,public',
+      max: 3,
+      application_name: 'sluice chaos',
+    });
     this.pool.on('error', () => undefined);
   }
 

@@ -215,5 +215,5 @@ function readModel(onHandled, Denormalizer, sets = false) {
   Denormalizer?.({ types: [SLOW_TYPE] })(Slow);
   class CounterModule {}
   Module({ providers: Denormalizer ? [Counting, Slow] : [] })(CounterModule);
-  return { entities: [], migrations: [], module: CounterModule };
+  return { name: 'counter', entities: [], migrations: [], module: CounterModule };
 }

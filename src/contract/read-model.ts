@@ -6,5 +6,11 @@ import type { SchemaPart } from '../database/data-source-options.ts';
  * to `READ_MODELS` in `read-models.module.ts`.
  */
 export interface ReadModel extends SchemaPart {
+  /**
+   * The name, such as `recruitment`: lower-case letters, digits and underscores. The tables of the read model live in a
+   * PostgreSQL schema of this name and are found by `search_path`: name no schema in entities, migrations and SQL. So the
+   * read model can be rebuilt in a second schema with the same code.
+   */
+  readonly name: string;
   readonly module: Type;
 }

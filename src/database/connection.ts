@@ -1,6 +1,8 @@
 import pg from 'pg';
 import type { Settings } from '../config/settings.ts';
+import { searchPathOf, withSearchPath } from './model-schemas.ts';
 import { PipelinedClient } from './pipelined-client.ts';
+import { clientWithSearchPath } from './search-path-client.ts';
 
 /** The oldest PostgreSQL version this service supports. */
 export const MIN_SERVER_MAJOR = 14;
@@ -16,20 +18,27 @@ type ConnectionSettings = Pick<
  * - `pipeline`: statements issued without awaiting each other share one round trip.
  * - `query_timeout`: without it node-postgres waits for ever on a black-holed connection, where the server's own
  *   `statement_timeout` has no effect. It is the longer of the two, so that the server's clearer error comes first.
+ * - `search_path`: the tables of read models are in schemas of their own.
  * - Behind a pooler in transaction mode, session settings would leak to other clients (and PgBouncer rejects them when
  *   connecting), so they are set per transaction there: see `beginStatements`.
  */
-export function connectionOptions(url: string, settings: ConnectionSettings, name: string): pg.PoolConfig {
-  const session =
-    settings.databasePooler === 'transaction'
-      ? {}
-      : {
-          statement_timeout: settings.databaseStatementTimeout,
-          idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
-          lock_timeout: LOCK_TIMEOUT_MS,
-        };
+export function connectionOptions(
+  url: string,
+  settings: ConnectionSettings,
+  name: string,
+  schemas: readonly string[] = [],
+): pg.PoolConfig {
+  const searchPath = searchPathOf(schemas);
+  const pooled = settings.databasePooler === 'transaction';
+  const session = pooled
+    ? {}
+    : {
+        statement_timeout: settings.databaseStatementTimeout,
+        idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+        lock_timeout: LOCK_TIMEOUT_MS,
+      };
   return {
-    connectionString: url,
+    connectionString: pooled || schemas.length === 0 ? url : withSearchPath(url, searchPath),
     application_name: name,
     max: settings.databasePoolSize,
     connectionTimeoutMillis: settings.databaseConnectTimeout,
@@ -38,7 +47,9 @@ export function connectionOptions(url: string, settings: ConnectionSettings, nam
     keepAlive: true,
     pipeline: true,
     types: { getTypeParser },
-    Client: PipelinedClient as unknown as typeof pg.Client,
+    Client: (pooled && schemas.length > 0
+      ? clientWithSearchPath(searchPath)
+      : PipelinedClient) as unknown as typeof pg.Client,
     ...session,
   } satisfies pg.PoolConfig & { pipeline: boolean; Client: typeof pg.Client };
 }
@@ -51,14 +62,18 @@ const IDLE_IN_TRANSACTION_MS = 5_000;
 const LOCK_TIMEOUT_MS = 10_000;
 
 /** The statements that open a transaction. */
-export function beginStatements({ databasePooler, databaseStatementTimeout }: ConnectionSettings): string[] {
+export function beginStatements(
+  { databasePooler, databaseStatementTimeout }: ConnectionSettings,
+  schemas: readonly string[] = [],
+): string[] {
   if (databasePooler === 'none') return ['BEGIN'];
+  const path = schemas.length === 0 ? [] : [`SET LOCAL search_path = ${searchPathOf(schemas)}`];
   const limits = {
     statement_timeout: databaseStatementTimeout,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
   };
-  return ['BEGIN', ...Object.entries(limits).map(([name, ms]) => `SET LOCAL ${name} = ${ms}`)];
+  return ['BEGIN', ...path, ...Object.entries(limits).map(([name, ms]) => `SET LOCAL ${name} = ${ms}`)];
 }
 
 const INT8 = 20;

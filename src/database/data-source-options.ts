@@ -8,6 +8,8 @@ type Class = Function;
 
 /** The entities and migrations of a read model, or of the engine. */
 export interface SchemaPart {
+  /** The PostgreSQL schema of its tables. The engine has none: its tables are in `public`. */
+  readonly name?: string;
   readonly entities: readonly Class[];
   readonly migrations: readonly Class[];
 }
@@ -28,8 +30,13 @@ export function dataSourceOptions(
     migrationsTransactionMode: 'each',
     synchronize: false,
     logger: SILENT_LOGGER,
-    extra: connectionOptions(url, settings, 'sluice read'),
+    extra: connectionOptions(url, settings, 'sluice read', schemasOf(parts)),
   };
+}
+
+/** The schemas of the read models among them. */
+export function schemasOf(parts: readonly SchemaPart[]): string[] {
+  return parts.flatMap(({ name }) => (name === undefined ? [] : [name]));
 }
 
 function ignore(): void {}

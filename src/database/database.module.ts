@@ -3,7 +3,7 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
-import { dataSourceOptions, type SchemaPart } from './data-source-options.ts';
+import { dataSourceOptions, type SchemaPart, schemasOf } from './data-source-options.ts';
 import { Database } from './database.ts';
 import { DatabaseMetrics } from './database-metrics.ts';
 import { Reads } from './reads.ts';
@@ -25,8 +25,13 @@ export class DatabaseModule implements OnApplicationShutdown {
           provide: Database,
           inject: [DataSource, LOG],
           useFactory: (dataSource: DataSource, log: Log) =>
-            new Database(url, settings, dataSource, (error) =>
-              log.warn({ event: 'database.connection-lost', error }, 'an idle connection was lost'),
+            new Database(
+              url,
+              settings,
+              dataSource,
+              (error) =>
+                log.warn({ event: 'database.connection-lost', error }, 'an idle connection was lost'),
+              schemasOf(parts),
             ),
         },
       ],

@@ -28,11 +28,15 @@ export class Database {
     /** Only the metadata of the DataSource is used, for `Transaction.manager`; never its pool. */
     private readonly dataSource: DataSource | undefined,
     onIdleError: (error: Error) => void,
+    /** The schemas of the read models. */
+    schemas: readonly string[] = [],
   ) {
-    this.pool = new DrainingPool(connectionOptions(url, settings, 'sluice engine'));
-    this.pool.on('error', onIdleError);
-    this.beginSql = beginStatements(settings);
     this.namesAllowed = settings.databasePooler === 'none';
+    // Behind a pooler only transactions see them, through `beginStatements`: nothing else here reads a read model.
+    const ofSession = this.namesAllowed ? schemas : [];
+    this.pool = new DrainingPool(connectionOptions(url, settings, 'sluice engine', ofSession));
+    this.pool.on('error', onIdleError);
+    this.beginSql = beginStatements(settings, schemas);
   }
 
   /** Runs one statement and returns its rows. */

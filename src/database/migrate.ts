@@ -2,8 +2,17 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { DataSource, type MigrationInterface } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
+import { adoptTables } from './adopt-tables.ts';
 import { closeClient } from './close-client.ts';
-import { dataSourceOptions, type SchemaPart } from './data-source-options.ts';
+import { dataSourceOptions, type SchemaPart, schemasOf } from './data-source-options.ts';
+import {
+  checkModelNames,
+  refuseSchemasOfEntities,
+  refuseSharedTables,
+  withSearchPath,
+} from './model-schemas.ts';
+import { clientWithSearchPath } from './search-path-client.ts';
+import { queryServer } from './server-check.ts';
 
 /** A migration failed; the message is one line with the next step. */
 export class MigrationError extends Error {}
@@ -26,7 +35,8 @@ const LOCK_TIMEOUT = '5s';
 
 /**
  * Brings the schema up to date; safe when many replicas start at once. Returns the names of the migrations it ran. The lock
- * is bound to a transaction, so that it also works behind a pooler in transaction mode.
+ * is bound to a transaction, so that it also works behind a pooler in transaction mode. The engine's migrations run in
+ * `public`; those of each read model in its own schema, with a record of their own.
  */
 export async function migrate(
   url: string,
@@ -44,7 +54,10 @@ export async function migrate(
   try {
     await guard.connect();
     while (!(await tryLock(guard))) await pause(LOCK_POLL_MS);
-    return await runPending(url, settings, parts);
+    const names: string[] = [];
+    for (const target of targetsOf(parts)) names.push(...(await runPending(url, settings, target)));
+    await refuseSharedTables(guard, schemasOf(parts));
+    return names;
   } finally {
     await closeClient(guard);
   }
@@ -69,16 +82,45 @@ export async function pendingMigrations(
   settings: Settings,
   parts: readonly SchemaPart[],
 ): Promise<string[]> {
-  return withDataSource(url, settings, parts, pendingOf);
+  const names: string[] = [];
+  for (const target of targetsOf(parts))
+    names.push(
+      ...(await withDataSource(url, settings, target, (dataSource) => pendingOf(dataSource, target.schema))),
+    );
+  return names;
 }
 
-async function runPending(url: string, settings: Settings, parts: readonly SchemaPart[]): Promise<string[]> {
-  return withDataSource(url, settings, parts, async (dataSource) => {
+/** What runs together, and the schema it runs in. */
+interface Target {
+  readonly parts: readonly SchemaPart[];
+  readonly schema: string;
+  /** Earlier versions have created its tables in `public`. */
+  readonly adopts: boolean;
+}
+
+function targetsOf(parts: readonly SchemaPart[]): Target[] {
+  const models = parts.filter((part): part is SchemaPart & { name: string } => part.name !== undefined);
+  checkModelNames(models);
+  const engine = parts.filter(({ name }) => name === undefined);
+  return [
+    ...(engine.length > 0 ? [{ parts: engine, schema: 'public', adopts: false }] : []),
+    ...models
+      .filter(({ migrations }) => migrations.length > 0)
+      .map((model) => ({ parts: [model], schema: model.name, adopts: true })),
+  ];
+}
+
+async function runPending(url: string, settings: Settings, target: Target): Promise<string[]> {
+  // First: TypeORM looks for its record in the first schema of the path that exists when it connects.
+  await createSchema(url, settings, target.schema);
+  return withDataSource(url, settings, target, async (dataSource) => {
+    refuseSchemasOfEntities(dataSource.entityMetadatas);
+    if (target.adopts) await adoptTables(dataSource, target.schema);
     try {
       const run = await dataSource.runMigrations();
       return run.map((migration) => migration.name);
     } catch (error) {
-      const [failed] = await pendingOf(dataSource);
+      const [failed] = await pendingOf(dataSource, target.schema);
       const reason = (error as Error).message;
       throw new MigrationError(
         isInTransaction(dataSource, failed)
@@ -91,9 +133,18 @@ async function runPending(url: string, settings: Settings, parts: readonly Schem
   });
 }
 
-async function pendingOf(dataSource: DataSource): Promise<string[]> {
-  const [table] = await dataSource.query(`SELECT to_regclass('migration') IS NOT NULL AS there`);
-  const done: { name: string }[] = table.there ? await dataSource.query('SELECT name FROM migration') : [];
+/** Not IF NOT EXISTS: that needs the right to create schemas also where the schema exists. */
+async function createSchema(url: string, settings: Settings, schema: string): Promise<void> {
+  await queryServer(url, 'sluice migrate', settings.databaseConnectTimeout, async (client) => {
+    const { rows } = await client.query(`SELECT to_regnamespace('${schema}') IS NOT NULL AS there`);
+    if (!rows[0].there) await client.query(`CREATE SCHEMA ${schema}`);
+  });
+}
+
+async function pendingOf(dataSource: DataSource, schema: string): Promise<string[]> {
+  const record = `${schema}.migration`;
+  const [table] = await dataSource.query('SELECT to_regclass($1) IS NOT NULL AS there', [record]);
+  const done: { name: string }[] = table.there ? await dataSource.query(`SELECT name FROM ${record}`) : [];
   const names = new Set(done.map(({ name }) => name));
   const all = dataSource.migrations.map(nameOf);
   return all.filter((name) => !names.has(name)).sort((a, b) => timeOf(a) - timeOf(b));
@@ -115,18 +166,21 @@ function timeOf(name: string): number {
 async function withDataSource<Result>(
   url: string,
   settings: Settings,
-  parts: readonly SchemaPart[],
+  { parts, schema }: Target,
   work: (dataSource: DataSource) => Promise<Result>,
 ): Promise<Result> {
+  const pooled = settings.databasePooler !== 'none';
   const options = dataSourceOptions(url, settings, parts);
+  const searchPath = schema === 'public' ? schema : `${schema},public`;
   const dataSource = new DataSource({
     ...options,
     extra: {
-      connectionString: url,
+      connectionString: pooled ? url : withSearchPath(url, searchPath, `lock_timeout=${LOCK_TIMEOUT}`),
       application_name: 'sluice migrate',
       max: 1,
       connectionTimeoutMillis: settings.databaseConnectTimeout,
-      options: settings.databasePooler === 'none' ? `-c lock_timeout=${LOCK_TIMEOUT}` : undefined,
+      // An index is not created CONCURRENTLY in a round trip with another statement; the engine has such migrations.
+      ...(pooled && schema !== 'public' ? { Client: clientWithSearchPath(searchPath), pipeline: true } : {}),
     },
   } as typeof options);
   await dataSource.initialize();

@@ -33,6 +33,7 @@ class Accounts1763251300100 implements MigrationInterface {
 class AccountsModule {}
 
 const accounts: ReadModel = {
+  name: 'accounts',
   module: AccountsModule,
   entities: [Account],
   migrations: [Accounts1763251300100],

@@ -45,7 +45,8 @@ export class ScenarioRunner {
     await migrate(databaseUrl, SETTINGS, [readModel]);
     const dataSource = new DataSource(dataSourceOptions(databaseUrl, SETTINGS, [readModel]));
     await dataSource.initialize();
-    return new ScenarioRunner(dataSource, new Database(databaseUrl, SETTINGS, dataSource, () => undefined));
+    const database = new Database(databaseUrl, SETTINGS, dataSource, () => undefined, [readModel.name]);
+    return new ScenarioRunner(dataSource, database);
   }
 
   async close(): Promise<void> {

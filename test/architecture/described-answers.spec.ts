@@ -54,7 +54,9 @@ describe('every answer of a replica in the tests', () => {
 
   beforeAll(async () => {
     database = await createDatabase();
-    replica = await startApp(database, {}, [{ module: ThingsModule, entities: [], migrations: [] }]);
+    replica = await startApp(database, {}, [
+      { name: 'things', module: ThingsModule, entities: [], migrations: [] },
+    ]);
   });
   afterAll(async () => {
     await replica.close();
@@ -95,7 +97,9 @@ describe('every answer of a replica in the tests', () => {
   });
 
   it('is checked whoever asked: the replica cannot be closed without the failure', async () => {
-    const other = await startApp(database, {}, [{ module: ThingsModule, entities: [], migrations: [] }]);
+    const other = await startApp(database, {}, [
+      { name: 'things', module: ThingsModule, entities: [], migrations: [] },
+    ]);
     await fetch(`${other.url}/thing`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

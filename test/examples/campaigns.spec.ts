@@ -46,7 +46,7 @@ class Outside {
 
 @Module({ providers: [Meeting, Outside] })
 class ProbesModule {}
-const probes: ReadModel = { module: ProbesModule, entities: [], migrations: [] };
+const probes: ReadModel = { name: 'probes', module: ProbesModule, entities: [], migrations: [] };
 
 let database: TestDatabase;
 let one: TestApp;

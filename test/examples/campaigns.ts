@@ -194,6 +194,7 @@ class Campaigns1763251300102 implements MigrationInterface {
 class CampaignsModule {}
 
 export const campaigns: ReadModel = {
+  name: 'campaigns',
   module: CampaignsModule,
   entities: [Campaign],
   migrations: [Campaigns1763251300102],

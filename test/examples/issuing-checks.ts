@@ -74,6 +74,7 @@ class IssuingChecks1763251300101 implements MigrationInterface {
 class IssuingChecksModule {}
 
 export const issuingChecks: ReadModel = {
+  name: 'issuing_checks',
   module: IssuingChecksModule,
   entities: [],
   migrations: [IssuingChecks1763251300101],

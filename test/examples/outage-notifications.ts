@@ -118,6 +118,7 @@ class Outages1763251400004 implements MigrationInterface {
 class OutagesModule {}
 
 export const outages: ReadModel = {
+  name: 'outages',
   module: OutagesModule,
   entities: [],
   migrations: [Outages1763251400004],

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { DataSource, type MigrationInterface, type QueryRunner } from 'typeorm';
+import { DataSource, Entity, type MigrationInterface, PrimaryColumn, type QueryRunner } from 'typeorm';
 import { loadSettings } from '../../src/config/settings.ts';
 import { dataSourceOptions, type SchemaPart } from '../../src/database/data-source-options.ts';
 import { MigrationError, migrate, pendingMigrations } from '../../src/database/migrate.ts';
+import { withSearchPath } from '../../src/database/model-schemas.ts';
 import { SCHEMA } from '../../src/schema.ts';
 import { prepareSchema } from '../../src/service.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
@@ -119,10 +120,8 @@ describe('migrations', () => {
   it('can each be undone: up, down and up again leaves the same schema, and down leaves none', async () => {
     await migrate(database.url, SETTINGS, SCHEMA);
     const before = await catalogue();
-    const dataSource = await new DataSource(dataSourceOptions(database.url, SETTINGS, SCHEMA)).initialize();
-    for (const _ of ALL) await dataSource.undoLastMigration();
+    for (const part of SCHEMA.toReversed()) await undo(part);
     const undone = await catalogue();
-    await dataSource.destroy();
     await migrate(database.url, SETTINGS, SCHEMA);
 
     expect(before.length).toBeGreaterThan(10);
@@ -177,6 +176,70 @@ describe('migrations', () => {
   });
 });
 
+describe('a read model', () => {
+  const oldModel = SCHEMA.map(({ entities, migrations }) => ({ entities, migrations }));
+  const APPLY = `INSERT INTO candidate AS known (id, status, applied_at, changed_at, version) VALUES ('c-1', 'applied', now(), now(), 1)
+    ON CONFLICT (id) DO UPDATE SET version = known.version + 1`;
+
+  it('whose tables an earlier version created in public is moved, and that version still reads and writes it', async () => {
+    await migrate(database.url, SETTINGS, oldModel);
+    const session = await client();
+    await session.query(APPLY);
+
+    expect(await migrate(database.url, SETTINGS, SCHEMA)).toEqual([]);
+    await session.query(APPLY);
+    expect((await session.query('SELECT id, version FROM candidate')).rows).toEqual([
+      { id: 'c-1', version: 2 },
+    ]);
+    await session.end();
+    expect(await database.query('SELECT version FROM recruitment.candidate')).toEqual([{ version: 2 }]);
+    expect(await pendingMigrations(database.url, SETTINGS, oldModel)).toEqual([]);
+    expect(await pendingMigrations(database.url, SETTINGS, SCHEMA)).toEqual([]);
+    expect(await migrate(database.url, SETTINGS, SCHEMA)).toEqual([]);
+  });
+
+  const one = (name: string, ...migrations: SchemaPart['migrations']) => ({ name, entities: [], migrations });
+  class Reference1700000000005 implements MigrationInterface {
+    async up(runner: QueryRunner) {
+      await runner.query('CREATE TABLE mine (id int REFERENCES a.first_pk (id))');
+    }
+    async down() {}
+  }
+  class Target1700000000004 implements MigrationInterface {
+    async up(runner: QueryRunner) {
+      await runner.query('CREATE TABLE first_pk (id int PRIMARY KEY)');
+    }
+    async down() {}
+  }
+
+  it.each([
+    ['with an unusable name', [one('Public')], /the read model name "Public" cannot be used/],
+    ['with the name of another', [one('a'), one('a')], /two read models are named "a"/],
+    [
+      'with a table of another',
+      [one('a', First1700000000001), one('b', First1700000000001)],
+      /the table "first" exists in a and b: a read model needs tables of its own/,
+    ],
+    [
+      'with a foreign key into another',
+      [one('a', Target1700000000004), one('b', Reference1700000000005)],
+      /foreign key mine_id_fkey leads from b.mine to a.first_pk/,
+    ],
+  ])('%s is refused at start', async (_, parts, message) => {
+    await expect(migrate(database.url, SETTINGS, parts)).rejects.toThrow(message);
+  });
+
+  it('whose entity names a schema is refused at start', async () => {
+    class Item {}
+    Entity({ name: 'item', schema: 'elsewhere' })(Item);
+    PrimaryColumn('text')(Item.prototype, 'id');
+    const part = { name: 'a', entities: [Item], migrations: [First1700000000001] };
+    await expect(migrate(database.url, SETTINGS, [part])).rejects.toThrow(
+      /entity Item names the schema "elsewhere"/,
+    );
+  });
+});
+
 describe('MIGRATIONS=off', () => {
   const off = loadSettings({ MIGRATIONS: 'off' });
   const log = createLog(off, { write: () => undefined });
@@ -195,14 +258,27 @@ describe('MIGRATIONS=off', () => {
   });
 });
 
+/** In its own schema, as they ran. */
+async function undo(part: SchemaPart): Promise<void> {
+  const url = withSearchPath(database.url, part.name ?? 'public');
+  const { entities, migrations } = part;
+  const options = dataSourceOptions(url, SETTINGS, [{ entities, migrations }]);
+  const dataSource = await new DataSource(options).initialize();
+  for (const _ of part.migrations) await dataSource.undoLastMigration();
+  await dataSource.destroy();
+}
+
 function partOf(...migrations: SchemaPart['migrations']): SchemaPart[] {
   return [{ entities: [], migrations }];
 }
 
 async function applied(): Promise<string[]> {
-  return (await database.query<{ name: string }>('SELECT name FROM migration ORDER BY id')).map(
-    ({ name }) => name,
+  const [found] = await database.query(`SELECT to_regclass('recruitment.migration') IS NOT NULL AS model`);
+  const records = ['public', ...(found!.model ? ['recruitment'] : [])];
+  const names = records.map((schema) =>
+    database.query<{ name: string }>(`SELECT name FROM ${schema}.migration ORDER BY id`),
   );
+  return (await Promise.all(names)).flat().map(({ name }) => name);
 }
 
 async function tables(): Promise<string[]> {
@@ -215,7 +291,7 @@ async function tables(): Promise<string[]> {
 /** Everything that a migration can create, one line each, without TypeORM's own table. */
 async function catalogue(): Promise<string[]> {
   const rows = await database.query<{ line: string }>(`
-    WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname = 'public')
+    WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname IN ('public', 'recruitment'))
     SELECT format('relation %s %s %s', relkind, relname, reloptions) AS line
       FROM pg_class WHERE relnamespace IN (TABLE ours)
     UNION ALL
@@ -227,7 +303,7 @@ async function catalogue(): Promise<string[]> {
     SELECT format('constraint %s.%s %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
       FROM pg_constraint WHERE connamespace IN (TABLE ours)
     UNION ALL
-    SELECT format('index %s', indexdef) FROM pg_indexes WHERE schemaname = 'public'
+    SELECT format('index %s', indexdef) FROM pg_indexes WHERE schemaname IN ('public', 'recruitment')
     UNION ALL
     SELECT format('trigger %s', pg_get_triggerdef(pg_trigger.oid))
       FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid WHERE relnamespace IN (TABLE ours) AND NOT tgisinternal
@@ -239,6 +315,12 @@ async function catalogue(): Promise<string[]> {
     SELECT format('extension %s', extname) FROM pg_extension WHERE extname <> 'plpgsql'
     ORDER BY 1`);
   return rows.map(({ line }) => line);
+}
+
+async function client(): Promise<pg.Client> {
+  const session = new pg.Client({ connectionString: database.url });
+  await session.connect();
+  return session;
 }
 
 /** As another replica that migrates; the lock is held until the session ends. */

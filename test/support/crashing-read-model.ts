@@ -28,4 +28,9 @@ class Crashing {
 @Module({ providers: [Crashing] })
 class CrashingModule {}
 
-export const readModel: ReadModel = { entities: [], migrations: [], module: CrashingModule };
+export const readModel: ReadModel = {
+  name: 'crashing',
+  entities: [],
+  migrations: [],
+  module: CrashingModule,
+};

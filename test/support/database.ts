@@ -9,6 +9,9 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
+/** Tests find the tables of the service's read model, and of their own, as the service does. */
+const SEARCH_PATH = '-c search_path=recruitment,tested,issuing_checks,outages,campaigns,chain,public';
+
 /** A database of its own for a test file, cloned from the migrated template (or empty). */
 export async function createDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
   const server = process.env.SLUICE_TEST_SERVER!;
@@ -16,7 +19,12 @@ export async function createDatabase(options: { empty?: boolean } = {}): Promise
   const template = options.empty ? 'template0' : process.env.SLUICE_TEST_TEMPLATE;
   await withClient(server, (client) => client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`));
   const url = urlOf(server, name);
-  const pool = new pg.Pool({ connectionString: url, max: 4, application_name: 'sluice test' });
+  const pool = new pg.Pool({
+    connectionString: url,
+    options: SEARCH_PATH,
+    max: 4,
+    application_name: 'sluice test',
+  });
   pool.on('error', () => undefined);
   return {
     url,

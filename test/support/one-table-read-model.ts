@@ -16,5 +16,5 @@ export function oneTableReadModel(table: string, denormalizers: readonly Type[])
   @Module({ providers: [...denormalizers] })
   class OneTableModule {}
 
-  return { entities: [], migrations: [Table1763251300900], module: OneTableModule };
+  return { name: 'tested', entities: [], migrations: [Table1763251300900], module: OneTableModule };
 }

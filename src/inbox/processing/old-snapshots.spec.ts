@@ -27,7 +27,7 @@ class Looks {
 @Module({ providers: [Looks] })
 class LooksModule {}
 
-const LOOKS = { entities: [], migrations: [], module: LooksModule };
+const LOOKS = { name: 'looks', entities: [], migrations: [], module: LooksModule };
 const SETTINGS = {
   ROLES: 'inbox',
   INBOX_WORKERS: '1',

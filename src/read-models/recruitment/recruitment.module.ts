@@ -17,6 +17,7 @@ export class RecruitmentModule {}
 
 /** Who applied for what, and what became of it. The example to copy; delete it when you have your own. */
 export const recruitment: ReadModel = {
+  name: 'recruitment',
   module: RecruitmentModule,
   entities: [Candidate, CandidateStep, Vacancy],
   migrations: [Recruitment1763251300001],
