@@ -1,5 +1,8 @@
 import type { FastifyInstance, RouteOptions } from 'fastify';
-import type { Access } from './access.ts';
+import { type Access, isScope } from './access.ts';
+
+/** For a caller that is not known: what it sends shares BODIES_LIMIT with everybody. Enough for a sign-in. */
+const ANONYMOUS_BODY_LIMIT = 4_096;
 
 export interface Route {
   readonly method: string;
@@ -24,10 +27,11 @@ export class RouteTable {
   }
 
   private add(route: RouteOptions): void {
-    if (route.config?.body === 'raw-batch') route.bodyLimit = this.batchBodyLimit;
+    const { access, body } = route.config ?? {};
+    if (body === 'raw-batch') route.bodyLimit = this.batchBodyLimit;
+    if (access && !isScope(access)) route.bodyLimit = ANONYMOUS_BODY_LIMIT;
     for (const method of [route.method].flat()) {
       if (method === 'OPTIONS') continue;
-      const access = route.config?.access;
       if (!access) throw new Error(`${method} ${route.url} does not declare who may call it: add @Allow(…)`);
       this.routes.push({ method, url: route.url, access });
     }

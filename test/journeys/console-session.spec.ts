@@ -202,6 +202,12 @@ describe('a session', () => {
     expect(extra.status).toBe(422);
   });
 
+  it('is started by a small body only: what strangers send must not take BODIES_LIMIT from producers', async () => {
+    const key = 'x'.repeat(4_096);
+    expect((await signIn(key)).status).toBe(413);
+    expect((await signIn(key.slice(0, 290))).status).toBe(401);
+  });
+
   it('ends with a sign-out', async () => {
     const ended = await callWith(await cookieOf(READ_KEY), 'DELETE', '/v1/session', SAME_ORIGIN);
     expect([ended.status, ended.headers.get('set-cookie')]).toEqual([
