@@ -123,6 +123,18 @@ describe('E15 the live stream', () => {
     expect((await replica.call('HEAD', '/v1/live')).status).toBe(200);
   });
 
+  it('counts for the API key, whatever cookies are sent with it', async () => {
+    const withCookie = (n: number) => ({
+      authorization: `Bearer ${ADMIN_KEY}`,
+      cookie: `sluice_session=${n}`,
+    });
+    const open = await Promise.all(Array.from({ length: 8 }, (_, n) => watch(replica, withCookie(n))));
+    const refused = await replica.call('GET', '/v1/live', { headers: withCookie(9) });
+    expect(refused.status).toBe(429);
+    for (const viewer of open) viewer.close();
+    await until(() => replica.app.nest.get(LiveStreams).size === 0);
+  });
+
   it('ends within 5 s when its API key is revoked', async () => {
     const created = await replica.call('POST', '/v1/api-keys', {
       body: { name: 'viewer', scopes: ['read'] },

@@ -44,7 +44,7 @@ export class LiveController {
   open(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
     queryOf(request.query, []);
     if (request.method === 'HEAD') return void reply.headers(HEADERS).send();
-    const owner = sessionCookieOf(request) ?? request.caller.name;
+    const owner = ownerOf(request);
     this.streams.refuseMore(owner);
     reply.hijack();
     const { raw } = reply;
@@ -66,4 +66,10 @@ export class LiveController {
       return !(error instanceof Problem);
     }
   }
+}
+
+/** A caller with an API key cannot claim to be many by cookies: only without a key is the cookie what was authenticated. */
+function ownerOf(request: FastifyRequest): string {
+  const cookie = request.headers.authorization === undefined ? sessionCookieOf(request) : undefined;
+  return cookie ?? request.caller.name;
 }
