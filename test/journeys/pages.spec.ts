@@ -37,6 +37,8 @@ const LISTS: [path: string, fill: () => Promise<unknown>, named: (item: never) =
   ['/v1/listeners/n-000/deliveries', fillDeliveries, ({ message }: { message: string }) => message],
   ['/v1/api-keys', fillKeys, ({ name }: { name: string }) => name],
   ['/v1/holds', fillHolds, ({ key }: { key: string }) => key],
+  ['/v1/replays?listener=n-000', fillReplays, ({ createdBy }: { createdBy: string }) => createdBy],
+  ['/v1/dead-letters/rulings', fillRulings, ({ createdBy }: { createdBy: string }) => createdBy],
   ['/v1/candidates', fillCandidates, ({ id }: { id: string }) => id],
   ['/v1/candidates/n-000/history', fillHistory, ({ note }: { note: string }) => note.slice(0, 5)],
   ['/v1/vacancies', fillVacancies, ({ id }: { id: string }) => id],
@@ -159,6 +161,23 @@ function fillDeliveries(): Promise<unknown> {
      SELECT listener.number, listener.number * 256, inbox.position, inbox.key, inbox.position, 'finished', now(), repeat('x', $1)
      FROM inbox, listener WHERE listener.name = 'n-000' AND inbox.type = 'large'`,
     [LARGE],
+  );
+}
+
+function fillReplays(): Promise<unknown> {
+  return database.query(
+    `INSERT INTO replay (listener, filter, created_by, done_at, matched)
+     SELECT number, json_build_object('since', '2026-01-01T00:00:00.000Z', 'onlyFailed', false, 'keys', ARRAY[repeat('x', $2)]), 'n-' || lpad(n::text, 3, '0'), now(), 0
+     FROM listener, generate_series(0, $1 - 1) AS n WHERE name = 'n-000'`,
+    [COUNT, LARGE],
+  );
+}
+
+function fillRulings(): Promise<unknown> {
+  return database.query(
+    `INSERT INTO ruling (kind, filter, created_by, done_at, matched)
+     SELECT 'revive', json_build_object('error', repeat('x', $2)), 'n-' || lpad(n::text, 3, '0'), now(), 0 FROM generate_series(0, $1 - 1) AS n`,
+    [COUNT, LARGE],
   );
 }
 

@@ -1,3 +1,5 @@
+import { withinBytes } from '../../http/page-bytes.ts';
+
 /**
  * replay.insert — nothing is selected yet; an infinite `done_at` keeps the previous version from taking it for selected.
  * $1 listener, $2 filter, $3 created by, $4 from this position, $5 before this position
@@ -166,9 +168,12 @@ const PROGRESS_OF = (which: string) => `
 export const PROGRESS = PROGRESS_OF('replay.id = $1 AND replay.listener = $2');
 
 /** replay.list — newest first. $1 max, $2 before this id or null, $3 listener or null */
-export const LIST = `${PROGRESS_OF(`replay.id IN (
+export const LIST = `${withinBytes(
+  PROGRESS_OF(`replay.id IN (
   SELECT id FROM replay WHERE ($2::bigint IS NULL OR id < $2) AND ($3::integer IS NULL OR listener = $3)
-  ORDER BY id DESC LIMIT $1)`)} ORDER BY replay.id DESC`;
+  ORDER BY id DESC LIMIT $1)`),
+  'id DESC',
+)} ORDER BY id DESC`;
 
 /** replay.lockUnfinished — waits for the step in progress. $1 replay, $2 listener */
 export const LOCK_UNFINISHED = `

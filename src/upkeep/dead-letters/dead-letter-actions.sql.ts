@@ -1,3 +1,4 @@
+import { withinBytes } from '../../http/page-bytes.ts';
 import type { Stage as LaneStage } from '../../lanes/lane-metrics.ts';
 import type { ActionKind } from './dead-letter-action.ts';
 import { SOURCES } from './dead-letter-conditions.ts';
@@ -153,9 +154,12 @@ export const PROGRESS = PROGRESS_OF('id = $1');
  * action.list — by filter, newest first; a single dead letter that was revived or discarded is only in the audit log.
  * $1 max, $2 before this id or null
  */
-export const LIST = `${PROGRESS_OF(
-  `id IN (SELECT id FROM ruling WHERE ($2::bigint IS NULL OR id < $2) AND NOT filter ? 'id' ORDER BY id DESC LIMIT $1)`,
-)} ORDER BY ruling.id DESC`;
+export const LIST = `${withinBytes(
+  PROGRESS_OF(
+    `id IN (SELECT id FROM ruling WHERE ($2::bigint IS NULL OR id < $2) AND NOT filter ? 'id' ORDER BY id DESC LIMIT $1)`,
+  ),
+  'id DESC',
+)} ORDER BY id DESC`;
 
 /** action.lockUnfinished — waits for the step in progress. $1 action */
 export const LOCK_UNFINISHED = 'SELECT kind FROM ruling WHERE id = $1 AND done_at IS NULL FOR UPDATE';

@@ -57,8 +57,11 @@ export function groupDeadLetters(parts: readonly { stage: Stage; from: string }[
   const selects = parts.map(({ stage, from }) => `SELECT ${SHOWN(stage)} ${from}`);
   return `
     SELECT stage, listener, "group", fingerprint, count(*)::int AS count, min(lapsed_at) AS first, max(lapsed_at) AS last,
-           (array_agg(json_build_object('id', id, 'type', type, 'key', key, 'error', error) ORDER BY lapsed_at DESC))[1] AS example
-    FROM (${selects.join(' UNION ALL ')}) AS dead
+           min(json_build_object('id', id, 'type', type, 'key', key, 'error', error)::text) FILTER (WHERE nth = 1)::json AS example
+    FROM (
+      SELECT *, row_number() OVER (PARTITION BY stage, listener, "group", fingerprint ORDER BY lapsed_at DESC) AS nth
+      FROM (${selects.join(' UNION ALL ')}) AS dead
+    ) AS dead
     GROUP BY stage, listener, "group", fingerprint ORDER BY count DESC, stage, listener, "group", fingerprint LIMIT $1`;
 }
 
