@@ -7,6 +7,7 @@ import type { ReadModel } from './contract/read-model.ts';
 import { HttpMetrics } from './http/http-metrics.ts';
 import { OpenApi } from './http/openapi.ts';
 import { ProblemFilter } from './http/problem-filter.ts';
+import { ResponsesInFlight } from './http/responses-in-flight.ts';
 import type { Route } from './http/routes.ts';
 import { Server } from './http/server.ts';
 import { Callers } from './http/session/callers.ts';
@@ -40,6 +41,7 @@ export async function createApp(
   nest.useGlobalFilters(new ProblemFilter(server));
   server.authenticateWith(nest.get(Callers));
   server.measureWith(nest.get(HttpMetrics));
+  server.limitResponsesWith(nest.get(ResponsesInFlight));
   nest.get(OpenApi).describe(nest);
   try {
     await nest.init();

@@ -42,6 +42,9 @@ export interface BatchRow extends Place {
   readonly messages: string | null;
 }
 
+/** Where the messages of a batch are. */
+export type BatchPlace = Omit<BatchRow, 'messages'>;
+
 /** A cursor of the member, with the ends of its partition. */
 export interface MemberCursor extends Place {
   /** Of the topic. */
@@ -131,7 +134,7 @@ export class PollStore {
   }
 
   /** A response that nobody read: its messages are handed out again, and no attempt is counted. */
-  async giveBack(group: string, member: string, batches: readonly BatchRow[]): Promise<void> {
+  async giveBack(group: string, member: string, batches: readonly BatchPlace[]): Promise<void> {
     const columns = columnsOf(batches.map((batch) => ({ ...batch, offset: batch.first })));
     await this.database.execute(GIVE_BACK, [group, member, ...columns, batches.map(({ last }) => last)]);
   }

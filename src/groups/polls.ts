@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { Semaphore } from '../clock/semaphore.ts';
 import { Problem } from '../http/problems.ts';
+import { type Reservation, ResponsesInFlight } from '../http/responses-in-flight.ts';
 import { Commits } from './commits.ts';
 import type { Place } from './group.ts';
 import { GroupBalancer } from './group-balancer.ts';
@@ -9,6 +10,7 @@ import { GroupMetrics } from './group-metrics.ts';
 import { memberUnknown, noGroup } from './groups-store.ts';
 import { DEFAULT_BYTES, DEFAULT_MESSAGES, type PollRequest, waitOf } from './poll-request.ts';
 import {
+  type BatchPlace,
   type BatchRow,
   type MemberCursor,
   type OffsetOf,
@@ -33,7 +35,8 @@ interface PollRound {
 
 export interface PollResult {
   readonly text: string;
-  readonly batches: readonly BatchRow[];
+  /** Without their messages: while the client reads the response, only its bytes are kept. */
+  readonly batches: readonly BatchPlace[];
 }
 
 /** The long poll of a consumer: commits, hands out, waits. */
@@ -49,6 +52,7 @@ export class Polls {
     private readonly balancer: GroupBalancer,
     private readonly waiters: PollWaiters,
     private readonly metrics: GroupMetrics,
+    private readonly responses: ResponsesInFlight,
   ) {}
 
   /** Undefined: the client went away. */
@@ -95,11 +99,12 @@ export class Polls {
     }
     if (closed.aborted) return this.unread(group, member, polled.batches);
     this.count(group, polled.batches);
-    return { text: pollText(polled, first.outcomes), batches: polled.batches };
+    const batches = polled.batches.map(({ messages: _, ...place }) => place);
+    return { text: pollText(polled, first.outcomes), batches };
   }
 
   /** The response was not sent: its messages are given back. */
-  async unread(group: string, member: string, batches: readonly BatchRow[]): Promise<undefined> {
+  async unread(group: string, member: string, batches: readonly BatchPlace[]): Promise<undefined> {
     if (batches.length > 0) await this.store.giveBack(group, member, batches);
   }
 
@@ -145,18 +150,23 @@ export class Polls {
 
   private async roundTrip({ group, request, poll, waited, commit, next }: PollRound): Promise<PollReply> {
     await this.roundTrips.acquire();
+    let room: Reservation | undefined;
     try {
+      const { max = DEFAULT_MESSAGES, maxBytes = DEFAULT_BYTES } = request;
+      // A heartbeat has no messages, and must not be refused.
+      if (max > 0) room = this.responses.reserve(maxBytes);
       return await this.store.poll({
         group,
         member: request.member,
         poll,
         waited,
-        max: request.max ?? DEFAULT_MESSAGES,
-        maxBytes: request.maxBytes ?? DEFAULT_BYTES,
+        max,
+        maxBytes: room?.bytes ?? 0,
         commit,
         next,
       });
     } finally {
+      room?.release();
       this.roundTrips.release();
     }
   }

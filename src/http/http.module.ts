@@ -9,6 +9,7 @@ import { ApiKeyStore } from './keys/api-key-store.ts';
 import { ApiKeysController } from './keys/api-keys.controller.ts';
 import { ApiKeys } from './keys/api-keys.ts';
 import { OpenApi } from './openapi.ts';
+import { ResponsesInFlight } from './responses-in-flight.ts';
 import { Callers } from './session/callers.ts';
 import { SessionController } from './session/session.controller.ts';
 import { SessionKeys } from './session/session-keys.ts';
@@ -31,11 +32,12 @@ import { SettingsController } from './settings/settings.controller.ts';
     AuditLog,
     OpenApi,
     HttpMetrics,
+    ResponsesInFlight,
     SessionKeys,
     Sessions,
     Callers,
     ConsoleFiles,
   ],
-  exports: [ApiKeys, AuditLog, HttpMetrics, Callers],
+  exports: [ApiKeys, AuditLog, HttpMetrics, ResponsesInFlight, Callers],
 })
 export class HttpModule {}

@@ -12,6 +12,7 @@ import type { CalledRoute, HttpMetrics } from './http-metrics.ts';
 import { isServerError, problemOf } from './problem-of.ts';
 import { PROBLEM_MEDIA_TYPE, Problem, retryAfter } from './problems.ts';
 import { REQUEST_ID_HEADER, requestId } from './request-id.ts';
+import type { ResponsesInFlight } from './responses-in-flight.ts';
 import { RouteTable } from './routes.ts';
 
 /** Long enough for a message id of 200 characters, percent-encoded. */
@@ -44,6 +45,7 @@ export class Server {
   private authenticator: Authenticator | undefined;
   private metrics: HttpMetrics | undefined;
   private readonly bodies: BodiesInFlight;
+  private responses: ResponsesInFlight | undefined;
   private readonly connections: Connections;
   private closingConnections = false;
   private stopping = false;
@@ -89,6 +91,10 @@ export class Server {
     metrics.countConnections(() => this.connections.size);
   }
 
+  limitResponsesWith(responses: ResponsesInFlight): void {
+    this.responses = responses;
+  }
+
   /** Closes every connection with its next response, so that keep-alive clients reconnect to another replica. */
   closeAfterReply(): void {
     this.closingConnections = true;
@@ -132,6 +138,15 @@ export class Server {
         return done(error as Error);
       }
       done();
+    });
+    fastify.addHook('onSend', (_request, reply, payload, done) => {
+      try {
+        // Other payloads are files, of which each response sends the same bytes.
+        const counts = typeof payload === 'string' && this.responses;
+        done(null, counts ? counts.track(payload, reply) : payload);
+      } catch (error) {
+        done(error as Error);
+      }
     });
     fastify.addHook('onResponse', (request, reply, done) => {
       if (!isEventStream(reply))

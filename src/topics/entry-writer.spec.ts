@@ -124,7 +124,7 @@ describe('entries of a partition', () => {
 });
 
 describe('a message that is applied while a topic is created', () => {
-  const message = { position: 60, lane: 0, type: 'orders', payload: '{}' };
+  const message = { position: 60, lane: 0, type: 'orders', payload: '{}', headers: null };
 
   /** The topics of one replica, and a topic that another one creates. */
   async function replica() {

@@ -10,6 +10,7 @@ export interface TopicMessage {
   readonly lane: number;
   readonly type: string;
   readonly payload: string;
+  readonly headers: Readonly<Record<string, string>> | null;
 }
 
 /** A topic was changed, and this replica does not know the change yet. */
@@ -69,11 +70,17 @@ export function appendEntries(entries: readonly Entry[], tx: Transaction): reado
   ].map((changed) => changed.then(() => undefined));
 }
 
-function entryOf({ position, lane, payload }: TopicMessage, topic: Topic): Entry {
+/** What its consumer gets: a page of small payloads can have large headers. */
+export function bytesOf({ payload, headers }: Pick<TopicMessage, 'payload' | 'headers'>): number {
+  return Buffer.byteLength(payload) + (headers ? Buffer.byteLength(JSON.stringify(headers)) : 0);
+}
+
+function entryOf(message: TopicMessage, topic: Topic): Entry {
+  const { position, lane } = message;
   return {
     topic: topic.number,
     partition: partitionOf(lane, topic),
     position,
-    bytes: Buffer.byteLength(payload),
+    bytes: bytesOf(message),
   };
 }

@@ -1,7 +1,10 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type BuiltService, build, run } from '../support/built-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { readManifests } from '../support/manifests.ts';
+import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 const BATCH = '/v1/messages/batch';
@@ -15,7 +18,7 @@ beforeAll(async () => {
   build();
   database = await createDatabase();
   const flags = [`--max-old-space-size=${heapOfAPod()}`, '--max-semi-space-size=64'];
-  service = run({ DATABASE_URL: database.url, ROLES: 'api', MIGRATIONS: 'auto' }, { flags });
+  service = run({ DATABASE_URL: database.url, ROLES: 'api,inbox', MIGRATIONS: 'auto' }, { flags });
   url = await service.url();
 }, 240_000);
 afterAll(async () => {
@@ -79,7 +82,44 @@ describe('a replica with the memory of deploy/kubernetes', () => {
     for (const { status } of responses) expect([422, 503]).toContain(status);
     await expectServed();
   });
+
+  it('serves other consumers beside forty that poll 16 MiB each and do not read', async () => {
+    await send('PUT', '/v1/topics/large', { types: ['large'], partitions: 1 });
+    const large = { type: 'large', payload: 'x'.repeat(900_000) };
+    for (let n = 0; n < 20; n++) await send('POST', '/v1/messages', { ...large, key: `k-${n}` });
+    await until(async () => {
+      const [tail] = await database.query<{ next: number }>('SELECT next::int FROM topic_partition');
+      return tail!.next === 20;
+    });
+    const polls = [];
+    for (let n = 0; n <= 40; n++) {
+      await send('PUT', `/v1/groups/g-${n}`, { topics: ['large'], start: 'earliest' });
+      const { member } = await send('POST', `/v1/groups/g-${n}/members`, {});
+      polls.push({ path: `/v1/groups/g-${n}/poll`, body: { member, maxBytes: 16 * MIB, wait: '5s' } });
+    }
+    const { path, body } = polls.pop()!;
+    const silent = await Promise.all(polls.map((poll) => requestWithoutReading(poll.path, poll.body)));
+    await until(async () => (await call('POST', path, JSON.stringify(body))).status === 200);
+    await expectServed();
+    for (const socket of silent) socket.destroy();
+  });
 });
+
+async function send(method: string, path: string, body: object) {
+  const { status, text } = await call(method, path, JSON.stringify(body));
+  expect([path, [200, 201, 202].includes(status)]).toEqual([path, true]);
+  return JSON.parse(text);
+}
+
+async function requestWithoutReading(path: string, content: object): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname).pause();
+  await once(socket, 'connect');
+  const body = JSON.stringify(content);
+  const head = `POST ${path} HTTP/1.1\r\nhost: localhost:${port}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}`;
+  socket.write(`${head}\r\n\r\n${body}`);
+  return socket;
+}
 
 async function expectRefusal(
   status: number,

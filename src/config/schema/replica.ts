@@ -86,6 +86,13 @@ export const REPLICA_SETTINGS = {
     about:
       'Max bytes of request bodies in memory, over all requests in progress; beyond it, requests are refused with 503. A single request may be larger.',
   }),
+  RESPONSES_LIMIT: bytes({
+    min: '1MiB',
+    max: '4GiB',
+    default: '128MiB',
+    about:
+      'Max bytes of responses in memory that their clients have not read yet. Close to it, polls and pulls return fewer messages; beyond it, they and pages are refused with 503. A single response may be larger.',
+  }),
   DRAIN_GRACE: duration({
     min: '0s',
     max: '5m',

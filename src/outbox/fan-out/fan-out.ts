@@ -8,7 +8,7 @@ import type { LaneRow, PiggybackLease } from '../../lanes/lane-queue-types.ts';
 import { Piggyback } from '../../lanes/piggyback.ts';
 import { keepsOrder, type Listener, laneOfDelivery } from '../../listeners/listener.ts';
 import { Listeners } from '../../listeners/listeners.ts';
-import { EntryWriter } from '../../topics/entry-writer.ts';
+import { bytesOf, EntryWriter } from '../../topics/entry-writer.ts';
 import { Topics } from '../../topics/topics.ts';
 import type { MessageContent } from '../claim/outbox-queue.ts';
 import type { PendingDelivery } from './deliveries.openapi.ts';
@@ -131,7 +131,7 @@ export class DeliveryWriter {
       pending.map(({ keyless }) => keyless),
       pending.map(({ lane }) => lane),
       pending.map(({ type }) => type),
-      pending.map(({ payload }) => Buffer.byteLength(payload)),
+      pending.map(bytesOf),
       targets.map(({ type }) => type),
       targets.map(({ listener }) => listener.number),
       targets.map(({ listener }) => listener.lanes),

@@ -20,6 +20,9 @@ export interface HandedOutDelivery {
   readonly timestamp: string;
 }
 
+/** Which one it is, without its message. */
+export type DeliveryPlace = Pick<HandedOutDelivery, 'lane' | 'position' | 'attempt'>;
+
 export interface HandOutRequest {
   readonly listener: number;
   readonly token: string;

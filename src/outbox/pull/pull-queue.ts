@@ -1,19 +1,27 @@
 import { randomUUID } from 'node:crypto';
 import { isConflictOfTransactions, isDatabaseAway } from '../../database/errors.ts';
 import { Problem } from '../../http/problems.ts';
+import type { ResponsesInFlight } from '../../http/responses-in-flight.ts';
 import { keepsOrder, type Listener } from '../../listeners/listener.ts';
-import type { HandedOutDelivery, HandOut, HandOutStore } from './hand-out-store.ts';
+import type {
+  DeliveryPlace,
+  HandedOutDelivery,
+  HandOut,
+  HandOutRequest,
+  HandOutStore,
+} from './hand-out-store.ts';
 import { type PullLimits, type PullResult, share } from './pull-request.ts';
 import { emptyBecause } from './why-empty.ts';
 
 /** What a queue needs from the rest. */
 export interface PullQueueDeps {
   readonly store: HandOutStore;
+  readonly responses: ResponsesInFlight;
   readonly pollMs: number;
   /** The listener as it is defined now. */
   current(): Listener | undefined;
   /** These were handed out to nobody. */
-  giveBack(listener: Listener, token: string, rows: readonly HandedOutDelivery[]): void;
+  giveBack(listener: Listener, token: string, rows: readonly DeliveryPlace[]): void;
   /** It is not known whether this hand-out was committed. */
   uncertain(listener: Listener, token: string): void;
   handedOut(listener: Listener, rows: readonly HandedOutDelivery[]): void;
@@ -138,20 +146,15 @@ export class PullQueue {
     const maxBytes = limits.reduce((sum, limit) => sum + limit.maxBytes, 0);
     const { depth } = this;
     const ordered = keepsOrder(listener);
-    const request = {
+    const found = await this.handOutWithin(maxBytes, listener, {
       listener: number,
       token,
       maxRows,
-      maxBytes,
       leaseMs,
       maxInFlight,
       rateLimit,
       ordered,
       depth,
-    };
-    const found = await this.deps.store.handOut(request).catch((error) => {
-      if (isDatabaseAway(error)) this.deps.uncertain(listener, token);
-      throw error;
     });
     this.deps.handedOut(listener, found.rows);
     const isShort = found.more && found.rows.length < maxRows;
@@ -165,6 +168,22 @@ export class PullQueue {
       if (shares[index]!.length > 0) this.end(waiter, { token, rows: shares[index]! });
     if (left.length > 0) this.deps.giveBack(listener, token, left);
     return found;
+  }
+
+  private async handOutWithin(
+    maxBytes: number,
+    listener: Listener,
+    request: Omit<HandOutRequest, 'maxBytes'>,
+  ): Promise<HandOut> {
+    const room = this.deps.responses.reserve(maxBytes);
+    try {
+      return await this.deps.store.handOut({ ...request, maxBytes: room.bytes });
+    } catch (error) {
+      if (isDatabaseAway(error)) this.deps.uncertain(listener, request.token);
+      throw error;
+    } finally {
+      room.release();
+    }
   }
 
   /** The oldest requests, as far as one hand-out may serve them. */

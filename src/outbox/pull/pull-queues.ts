@@ -1,11 +1,12 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { ResponsesInFlight } from '../../http/responses-in-flight.ts';
 import { type Lanes, Wakeups } from '../../lanes/wakeups.ts';
 import { type Listener, listenerOfLane } from '../../listeners/listener.ts';
 import { Listeners } from '../../listeners/listeners.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { ExpiredLeases } from './expired-leases.ts';
-import { type HandedOutDelivery, HandOutStore } from './hand-out-store.ts';
+import { type DeliveryPlace, HandOutStore } from './hand-out-store.ts';
 import { Leases, SETTLED } from './leases.ts';
 import { PullMetrics } from './pull-metrics.ts';
 import { PullQueue } from './pull-queue.ts';
@@ -27,6 +28,7 @@ export class PullQueues implements BeforeApplicationShutdown {
     private readonly leases: Leases,
     private readonly expired: ExpiredLeases,
     private readonly metrics: PullMetrics,
+    private readonly responses: ResponsesInFlight,
     wakeups: Wakeups,
   ) {
     this.pollMs = outboxPoll;
@@ -48,7 +50,7 @@ export class PullQueues implements BeforeApplicationShutdown {
   }
 
   /** Nobody got these: they are handed out again at once, and no attempt is counted. If that fails, their leases expire. */
-  giveBack(listener: Listener, token: string, rows: readonly HandedOutDelivery[]): void {
+  giveBack(listener: Listener, token: string, rows: readonly DeliveryPlace[]): void {
     const returned = rows.map(
       ({ lane, position, attempt }) => [{ lane, position, attempt, token }, { kind: 'returned' }] as const,
     );
@@ -71,6 +73,7 @@ export class PullQueues implements BeforeApplicationShutdown {
     if (known) return known;
     const queue = new PullQueue({
       store: this.store,
+      responses: this.responses,
       pollMs: this.pollMs,
       current: () => this.listeners.byNumber(number),
       giveBack: (one, token, rows) => this.giveBack(one, token, rows),

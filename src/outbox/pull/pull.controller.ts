@@ -99,7 +99,9 @@ export class PullController {
   ): void {
     if (rows.length === 0) return;
     const { socket } = request.raw;
-    const giveBack = () => this.queues.giveBack(listener, token, rows);
+    // While the consumer reads the response, only its bytes are kept.
+    const places = rows.map(({ lane, position, attempt }) => ({ lane, position, attempt }));
+    const giveBack = () => this.queues.giveBack(listener, token, places);
     if (raw.destroyed) giveBack();
     else
       raw.once('close', () => {
