@@ -105,12 +105,12 @@ function stateOf(row: PartitionRow): Pick<PartitionView, 'state' | 'why'> {
   if (draining || row.bound !== null)
     return {
       state: 'draining',
-      why: `It goes to another member when its owner has committed the ${inFlight} messages it has, or when its session ends.`,
+      why: `It goes to another member when its owner has committed ${messages(inFlight)} that it has, or when its session ends.`,
     };
   if (deaths > 0 && committed < retry_to)
     return {
       state: 'suspect',
-      why: `Members died ${deaths} times with messages from ${committed + 1} to ${retry_to}; they are handed out again${deaths >= 2 ? ', one at a time' : ''}.`,
+      why: `Members died ${deaths === 1 ? 'once' : `${deaths} times`} with messages from ${committed + 1} to ${retry_to}; they are handed out again${deaths >= 2 ? ', one at a time' : ''}.`,
     };
   if (row.owner_silent)
     return { state: 'owned', why: 'Its owner is silent; the next poll of another member takes it over.' };
@@ -118,9 +118,13 @@ function stateOf(row: PartitionRow): Pick<PartitionView, 'state' | 'why'> {
     state: 'owned',
     why:
       inFlight > 0
-        ? `Its owner has ${inFlight} messages that are not committed.`
+        ? `Its owner has ${messages(inFlight)} in flight.`
         : 'Its owner has committed everything it got.',
   };
+}
+
+function messages(count: number): string {
+  return count === 1 ? '1 message' : `${count} messages`;
 }
 
 export function messageGroupView(row: MessageGroupRow): MessageInGroup {
@@ -152,6 +156,6 @@ function statusOf(row: MessageGroupRow): Pick<MessageInGroup, 'status' | 'explan
     };
   return {
     status: 'pending',
-    explanation: `Member ${who} reads its partition and has ${Math.max(0, ahead)} messages before it.`,
+    explanation: `Member ${who} reads its partition and has ${messages(Math.max(0, ahead))} before it.`,
   };
 }

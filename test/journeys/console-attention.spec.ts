@@ -80,14 +80,34 @@ describe('what needs an operator', () => {
       return cluster.numberOf('down');
     })();
     await cluster.database.query(
-      `INSERT INTO gate (listener, closed_until, reason, openings) VALUES ($1, now() + interval '1 hour', 'connection refused', 1)`,
+      `INSERT INTO gate (listener, closed_until, reason, openings) VALUES ($1, now() + interval '1 hour', 'circuit open: answered 500', 1)`,
       [number],
     );
     const open = await itemOnce('circuit-open', { listener: 'down' });
-    expect(open.sentence).toContain('connection refused');
+    expect(open.sentence).toBe('The circuit of the listener down is open: answered 500.');
     expect(await act(open)).toBe(200);
     await cluster.call('DELETE', '/v1/listeners/down');
     await goneOnce('circuit-open');
+  });
+
+  it('has queues that nobody pulls', async () => {
+    await cluster.call('PUT', '/v1/listeners/queue', { mode: 'pull', types: ['queue/*'] });
+    await cluster.post({ type: 'queue/x' });
+    await until(async () => (await cluster.counts('queue')).pending === 1);
+    const number = await cluster.numberOf('queue');
+    await cluster.database.query(
+      `UPDATE outbox SET created_at = now() - interval '100 seconds' WHERE listener = $1`,
+      [number],
+    );
+    expect(await itemOnce('queue-not-consumed', { listener: 'queue' })).toMatchObject({
+      guide: 'a-queue-is-not-consumed',
+      sentence: expect.stringMatching(
+        /^The queue queue has a message that no consumer has acknowledged for 1\d\d s/,
+      ),
+    });
+    const { body } = await cluster.call('POST', '/v1/listeners/queue/pull', {});
+    await cluster.call('POST', '/v1/listeners/queue/acknowledge', { acknowledge: [body.messages[0].lease] });
+    await goneOnce('queue-not-consumed');
   });
 
   it('has holds without end that an operator set', async () => {

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { Listeners } from '../../listeners/listeners.ts';
 import { type Snapshot, Snapshots } from '../observation/snapshots.ts';
 import { type Item, itemOf, ranked } from './attention-item.ts';
 import { AttentionStore } from './attention-store.ts';
@@ -18,6 +19,7 @@ export class Attention {
   constructor(
     private readonly snapshots: Snapshots,
     private readonly store: AttentionStore,
+    private readonly listeners: Listeners,
   ) {}
 
   now(): Promise<Seen> {
@@ -28,7 +30,8 @@ export class Attention {
 
   private async look({ at, observed }: Snapshot): Promise<Seen> {
     const [inBacklog, inTables] = await Promise.all([observed, this.store.find()]);
-    const findings = [...findingsInBacklog(inBacklog, at), ...findingsInTables(inTables)];
+    const isPulled = (name: string) => this.listeners.byName(name)?.mode === 'pull';
+    const findings = [...findingsInBacklog(inBacklog, at, isPulled), ...findingsInTables(inTables)];
     return { observedAt: at, items: ranked(findings.map(itemOf)) };
   }
 }

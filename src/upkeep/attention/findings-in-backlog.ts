@@ -7,19 +7,38 @@ const OLD_SECONDS = 60;
 const UNOWNED_SECONDS = 5;
 
 /** Pure: what in the backlog needs an operator. */
-export function findingsInBacklog(observed: readonly Observed[], at: Date): Finding[] {
+export function findingsInBacklog(
+  observed: readonly Observed[],
+  at: Date,
+  isPulled: (listener: string) => boolean,
+): Finding[] {
   const groups = observed.filter(({ name }) => name === 'group_members').map(({ group }) => group!);
   return [
     ...inconsistent(observed),
     ...expiring(observed),
-    ...observed.flatMap((row) => old(row, at)),
+    ...observed.flatMap((row) => old(row, at, isPulled)),
     ...groups.flatMap((group) => ofGroup(group, observed, at)),
   ];
 }
 
-function old({ name, kind, stage, listener, value }: Observed, at: Date): Finding[] {
+function old(
+  { name, kind, stage, listener, value }: Observed,
+  at: Date,
+  isPulled: (listener: string) => boolean,
+): Finding[] {
   if (name !== 'backlog_oldest_age_seconds' || kind !== 'ready' || value < OLD_SECONDS) return [];
   const subject = { stage: stage!, ...(listener === null ? {} : { listener }) };
+  const since = before(at, value);
+  if (listener !== null && isPulled(listener))
+    return [
+      {
+        kind: 'queue-not-consumed',
+        sentence: `The queue ${listener} has a message that no consumer has acknowledged for ${wordsOf(value)}.`,
+        nextStep: 'See whether consumers pull, and acknowledge what they have.',
+        subject,
+        since,
+      },
+    ];
   const what = listener === null ? 'A message' : `A delivery to ${listener}`;
   return [
     {
@@ -27,7 +46,7 @@ function old({ name, kind, stage, listener, value }: Observed, at: Date): Findin
       sentence: `${what} is ready and has waited for ${wordsOf(value)}.`,
       nextStep: 'See whether replicas are running, and what makes them slow.',
       subject,
-      since: before(at, value),
+      since,
     },
   ];
 }

@@ -47,7 +47,7 @@ function ofListener(row: ListenerRow): Finding[] {
   return [
     {
       kind: 'circuit-open',
-      sentence: `The circuit of the listener ${name} is open: ${row.reason}.`,
+      sentence: `The circuit of the listener ${name} is open: ${row.reason?.replace(/^circuit open: /, '')}.`,
       nextStep: 'See what its endpoint responds. It is tried again by itself.',
       subject,
       since: row.openSince,

@@ -86,7 +86,12 @@ function Stopped({ of: { state, stateReason, stateSince, stateBy, health } }: { 
               (by <Text of={stateBy} />)
             </>
           )}
-          . {stateReason && <Text of={stateReason} />} Deliveries wait until it is resumed.
+          {stateReason && (
+            <>
+              : <Text of={stateReason} />
+            </>
+          )}
+          . Deliveries wait until it is resumed.
         </p>
       </section>
     );

@@ -37,7 +37,7 @@ const COLUMNS: Column<Schedule>[] = [
   },
   { head: 'State', cell: ({ paused }) => <Status of={paused ? 'paused' : 'active'} /> },
   { head: 'Last', cell: ({ lastAt }) => <Ago at={lastAt} />, isNumber: true },
-  { head: 'Next ticks', cell: (schedule) => <Ticks of={schedule} /> },
+  { head: 'Next ticks, your time', cell: (schedule) => <Ticks of={schedule} /> },
   { head: 'Actions', cell: (schedule) => <Actions of={schedule} />, class: 'row-actions' },
 ];
 

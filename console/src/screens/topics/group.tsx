@@ -106,7 +106,7 @@ function Partitions({ of: { partitions, members } }: { of: Group }) {
       ),
       isNumber: true,
     },
-    { head: 'Committed', cell: ({ committed }) => count(committed), isNumber: true },
+    { head: 'Committed', cell: ({ committed }) => (committed < 0 ? '–' : count(committed)), isNumber: true },
     { head: 'Next', cell: ({ next }) => count(next), isNumber: true },
     {
       head: 'Read by',

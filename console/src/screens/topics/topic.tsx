@@ -37,7 +37,7 @@ export function TopicScreen() {
               />
             </Section>
             <Partitions of={data} />
-            <Entries name={name} />
+            <Entries of={data} />
           </>
         )}
       </Show>
@@ -68,7 +68,7 @@ function Partitions({ of: { partitions } }: { of: Topic }) {
       cell: ({ earliest, next }) => (
         <span class="lag">
           <Bar value={next - earliest} max={max} />
-          <span>{count(Math.max(0, next - earliest))}</span>
+          <span class="live-number">{count(Math.max(0, next - earliest))}</span>
         </span>
       ),
       isNumber: true,
@@ -86,8 +86,10 @@ function Partitions({ of: { partitions } }: { of: Topic }) {
   );
 }
 
-function Entries({ name }: { name: string }) {
-  const { partition = '0', from } = route.value.query;
+/** Of the partition in the URL, or else of the first one that has some. */
+function Entries({ of: { name, partitions } }: { of: Topic }) {
+  const first = partitions.find(({ earliest, next }) => next > earliest)?.partition ?? 0;
+  const { partition = String(first), from } = route.value.query;
   const entries = useGet<{ messages: readonly TopicEntry[]; to: number | null; next: number }>(
     path`v1/topics/${name}/messages`,
     { partition, from, limit: 50 },
