@@ -156,28 +156,32 @@ export const HAND_OUT = prepared(`
          handed.expected, handed.messages
   FROM handed JOIN topic ON topic.number = handed.topic ORDER BY topic.name, handed.partition, handed.start`);
 
-const STATE_COLUMNS = `
+const stateColumns = (cursors: string) => `
   consumer_group.number, consumer_group.session_ms, consumer_group.max_in_flight, consumer_group.on_expired,
   member.poll, member.id IS NOT NULL AS known,
   consumer_group.generation <> consumer_group.balanced
     OR EXISTS (SELECT FROM group_member AS other WHERE other.group_number = consumer_group.number
                AND other.seen_at < clock_timestamp() - consumer_group.session_ms * interval '1 millisecond')
-    OR EXISTS (SELECT FROM group_cursor AS cursor WHERE cursor.group_number = consumer_group.number
+    OR EXISTS (SELECT FROM ${cursors} AS cursor WHERE cursor.group_number = consumer_group.number
                AND (cursor.owner IS NULL OR cursor.draining AND cursor.committed >= cursor.handed
                     OR cursor.committed >= cursor.bound)) AS unbalanced`;
 
-/** poll.state — the group, the member and its cursors, after the statements before it. No row: no such group. $1 group, $2 member */
+/**
+ * poll.state — the group, the member and its cursors, after the statements before it. No row: no such group. The cursors are
+ * read once: while a snapshot is open elsewhere, each read passes all their old versions. $1 group, $2 member
+ */
 export const STATE = prepared(`
-  SELECT ${STATE_COLUMNS},
+  WITH cursors AS MATERIALIZED (SELECT * FROM group_cursor WHERE group_number = ${GROUP})
+  SELECT ${stateColumns('cursors')},
     COALESCE((SELECT json_agg(json_build_object('topic', topic.name, 'number', cursor.topic, 'partition', cursor.partition,
                                                 'fence', cursor.fence, 'committed', cursor.committed, 'handed', cursor.handed,
                                                 'draining', cursor.draining, 'bound', cursor.bound,
                                                 'earliest', tail.earliest, 'next', tail.next)
                               ORDER BY topic.name, cursor.partition, cursor.start)
-              FROM group_cursor AS cursor
+              FROM cursors AS cursor
               JOIN topic ON topic.number = cursor.topic
               JOIN topic_partition AS tail ON tail.topic = cursor.topic AND tail.partition = cursor.partition
-              WHERE cursor.group_number = consumer_group.number AND cursor.owner = $2::uuid), '[]') AS cursors
+              WHERE cursor.owner = $2::uuid), '[]') AS cursors
   FROM consumer_group LEFT JOIN group_member AS member ON member.group_number = consumer_group.number AND member.id = $2::uuid
   WHERE consumer_group.name = $1`);
 
@@ -190,6 +194,6 @@ export const CHANGES = `
   JOIN topic_partition AS tail ON tail.topic = known.topic AND tail.partition = known.partition WHERE tail.next > known.next
   UNION ALL
   SELECT 'group', number, 0 FROM (
-    SELECT ${STATE_COLUMNS} FROM consumer_group LEFT JOIN group_member AS member ON false
+    SELECT ${stateColumns('group_cursor')} FROM consumer_group LEFT JOIN group_member AS member ON false
     WHERE consumer_group.number = ANY ($4::integer[])
   ) AS groups WHERE unbalanced`;
