@@ -39,8 +39,8 @@ export function Flow({
           <Fact name="waiting" value={inbox.ready} />
           <Fact
             name="oldest"
-            value={inbox.ready ? inbox.oldestSeconds : 0}
-            text={inbox.ready ? duration(inbox.oldestSeconds) : '–'}
+            value={inbox.ready + inbox.held ? inbox.oldestSeconds : 0}
+            text={inbox.ready + inbox.held ? duration(inbox.oldestSeconds) : '–'}
           />
           <Fact name="held" value={inbox.held} link={to('holds')} />
           <Fact name="scheduled" value={inbox.scheduled} link={to('messages', { status: 'scheduled' })} />
