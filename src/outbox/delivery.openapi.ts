@@ -1,6 +1,6 @@
-const TEXT = { type: 'string' } as const;
+import { TEXT, TIME } from '../http/schema.ts';
+
 const MAYBE_TEXT = { ...TEXT, nullable: true };
-const TIME = { ...TEXT, format: 'date-time' };
 const COUNT = { type: 'integer' } as const;
 
 const ATTEMPT = {

@@ -1,4 +1,4 @@
-const TEXT = { type: 'string' } as const;
+import { TEXT, TIME } from '../schema.ts';
 
 export const SESSION = {
   type: 'object',
@@ -10,8 +10,7 @@ export const SESSION = {
     environment: { ...TEXT, nullable: true, description: 'The setting ENVIRONMENT.' },
     version: TEXT,
     expiresAt: {
-      ...TEXT,
-      format: 'date-time',
+      ...TIME,
       nullable: true,
       description: 'When the session ends; null for a caller without one.',
     },

@@ -6,8 +6,8 @@ import { SETTINGS } from '../../config/settings.schema.ts';
 import { givenValues, SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Allow } from '../access.ts';
 import { queryOf } from '../query.ts';
+import { TEXT } from '../schema.ts';
 
-const TEXT = { type: 'string' } as const;
 const LISTED = {
   type: 'object',
   required: ['items'],

@@ -1,4 +1,5 @@
-const TEXT = { type: 'string' } as const;
+import { TEXT, TIME } from '../../http/schema.ts';
+
 const POINTS = { type: 'array', items: { type: 'number', nullable: true } } as const;
 
 /** Series over all replicas. */
@@ -6,10 +7,10 @@ export const ACTIVITY = {
   type: 'object',
   required: ['from', 'to', 'stepSeconds', 'times', 'inbox', 'listeners', 'groups'],
   properties: {
-    from: { ...TEXT, format: 'date-time' },
-    to: { ...TEXT, format: 'date-time' },
+    from: TIME,
+    to: TIME,
     stepSeconds: { type: 'integer' },
-    times: { type: 'array', items: { ...TEXT, format: 'date-time' }, description: 'When each step starts.' },
+    times: { type: 'array', items: TIME, description: 'When each step starts.' },
     inbox: {
       type: 'object',
       required: ['accepted', 'applied', 'failed', 'dead'],

@@ -1,7 +1,5 @@
+import { TEXT, TIME } from '../../http/schema.ts';
 import { KINDS } from './attention-item.ts';
-
-const TEXT = { type: 'string' } as const;
-const TIME = { ...TEXT, format: 'date-time' };
 
 export const ATTENTION = {
   type: 'object',

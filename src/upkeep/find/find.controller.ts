@@ -4,10 +4,10 @@ import type { FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { TEXT, TIME } from '../../http/schema.ts';
 import { FindStore, type Found } from './find-store.ts';
 
 const MAX_TEXT = 256;
-const TEXT = { type: 'string' } as const;
 const FOUND = {
   type: 'object',
   required: ['items'],
@@ -26,7 +26,7 @@ const FOUND = {
           source: TEXT,
           status: TEXT,
           type: TEXT,
-          at: { ...TEXT, format: 'date-time' },
+          at: TIME,
         },
       },
     },

@@ -1,5 +1,5 @@
-const TEXT = { type: 'string' } as const;
-const TIME = { ...TEXT, format: 'date-time' };
+import { TEXT, TIME } from '../../http/schema.ts';
+
 const COUNT = { type: 'integer' } as const;
 const OBJECTS = { type: 'array', items: { type: 'object' } } as const;
 
