@@ -149,7 +149,7 @@ describe('what needs an operator', () => {
     await groups.expect(204, 'DELETE', `/v1/groups/${group}`);
   });
 
-  it('has replays that do not get ahead', async () => {
+  it('has replays that make no progress', async () => {
     await cluster.listen('slow', { terminalStatuses: [400] }, status(400));
     await cluster.post({ type: 'slow/x' });
     await until(async () => (await cluster.counts('slow')).dead === 1);

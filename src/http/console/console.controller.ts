@@ -11,7 +11,7 @@ import { ConsoleFiles } from './console-files.ts';
 export class ConsoleController {
   constructor(private readonly files: ConsoleFiles) {}
 
-  /** A person with a browser is looking for the console; a program is told that there is nothing here. */
+  /** Browsers are redirected to the console; for programs there is nothing here. */
   @Get()
   @Allow('console')
   root(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {

@@ -41,7 +41,7 @@ export const ENDLESS_HOLDS = `
   SELECT key, COALESCE(note, reason) AS reason, set_at AS since FROM hold
   WHERE reason = 'operator' AND until = 'infinity' ORDER BY set_at LIMIT ${MAX_ROWS}`;
 
-/** attention.jobs — revives, discards and replays that do not get ahead. */
+/** attention.jobs — revives, discards and replays that make no progress. */
 export const STALLED_JOBS = `
   (SELECT 'stalled-revive' AS kind, id, kind AS what, NULL::text AS listener, COALESCE(progressed_at, created_at) AS since
    FROM ruling WHERE done_at IS NULL AND COALESCE(progressed_at, created_at) < clock_timestamp() - ${STALLED}

@@ -24,11 +24,11 @@ export class Attention {
 
   now(): Promise<Seen> {
     const snapshot = this.snapshots.recent();
-    if (this.last?.snapshot !== snapshot) this.last = { snapshot, seen: this.look(snapshot) };
+    if (this.last?.snapshot !== snapshot) this.last = { snapshot, seen: this.read(snapshot) };
     return this.last.seen;
   }
 
-  private async look({ at, observed }: Snapshot): Promise<Seen> {
+  private async read({ at, observed }: Snapshot): Promise<Seen> {
     const [inBacklog, inTables] = await Promise.all([observed, this.store.find()]);
     const isPulled = (name: string) => this.listeners.byName(name)?.mode === 'pull';
     const findings = [...findingsInBacklog(inBacklog, at, isPulled), ...findingsInTables(inTables)];

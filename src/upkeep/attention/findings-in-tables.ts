@@ -87,7 +87,7 @@ function stalled({ kind, id, what, listener, since }: JobRow): Finding {
       : `/v1/listeners/${encodeURIComponent(listener)}/replays/${id}/cancel`;
   return {
     kind,
-    sentence: `The ${what} ${id}${listener === null ? '' : ` of ${listener}`} does not get ahead.`,
+    sentence: `The ${what} ${id}${listener === null ? '' : ` of ${listener}`} makes no progress.`,
     nextStep: 'See what it waits for: a listener that is down or paused, or a replica with the role upkeep.',
     subject: listener === null ? { action: String(id) } : { listener, replay: String(id) },
     since,

@@ -6,25 +6,25 @@ import { Attention } from '../attention/attention.ts';
 import { backlogView } from '../observation/backlog-view.ts';
 import { Snapshots } from '../observation/snapshots.ts';
 
-/** Viewers are told of an outage when a look takes longer than this. It continues meanwhile: there are never two. */
-const MAX_LOOK_MS = 2_500;
+/** Viewers see an outage when a read takes longer than this. It continues meanwhile: there are never two. */
+const MAX_READ_MS = 2_500;
 
 /** What is sent to all viewers, as text of an event stream. */
 export interface Frame {
   readonly text: string;
-  /** When the database was looked at; undefined if it could not be. */
+  /** When the database was read; undefined if it could not be. */
   readonly observedAt: Date | undefined;
 }
 
-interface Look {
+interface Reading {
   readonly frame: Promise<Frame>;
   readonly lateAtMs: number;
 }
 
-/** Makes the events of the live stream, each from one look at the database, whoever else has asked for it in this second. */
+/** Makes the events of the live stream; all viewers share one read of the database per second. */
 @Injectable()
 export class LiveFrames {
-  private looking: Look | undefined;
+  private reading: Reading | undefined;
   private isAway = false;
 
   constructor(
@@ -35,12 +35,12 @@ export class LiveFrames {
   ) {}
 
   async next(): Promise<Frame> {
-    this.looking ??= this.startLook();
-    const { frame, lateAtMs } = this.looking;
+    this.reading ??= this.startReading();
+    const { frame, lateAtMs } = this.reading;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<Frame>((resolve) => {
-      const tell = () => resolve(outage('The database does not respond.'));
-      timer = setTimeout(tell, Math.max(0, lateAtMs - performance.now()));
+      const report = () => resolve(outage('The database does not respond.'));
+      timer = setTimeout(report, Math.max(0, lateAtMs - performance.now()));
     });
     try {
       return await Promise.race([frame, late]);
@@ -49,14 +49,14 @@ export class LiveFrames {
     }
   }
 
-  private startLook(): Look {
-    const frame = this.look().finally(() => {
-      this.looking = undefined;
+  private startReading(): Reading {
+    const frame = this.read().finally(() => {
+      this.reading = undefined;
     });
-    return { frame, lateAtMs: performance.now() + MAX_LOOK_MS };
+    return { frame, lateAtMs: performance.now() + MAX_READ_MS };
   }
 
-  private async look(): Promise<Frame> {
+  private async read(): Promise<Frame> {
     try {
       const { at, observed } = this.snapshots.recent();
       const [backlog, attention, rates] = await Promise.all([

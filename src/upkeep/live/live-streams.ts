@@ -11,8 +11,8 @@ const TICK_MS = 1_000;
 const CHECK_MS = 1_500;
 
 /**
- * Sends one snapshot per second to all viewers. Nobody looks at the database without a viewer, and once a second with any number
- * of them. A snapshot replaces the one before, so a viewer that is slow misses nothing.
+ * Sends one snapshot per second to all viewers. The database is not read without a viewer, and once a second with any number of
+ * them. A snapshot replaces the one before, so a viewer that is slow misses nothing.
  */
 @Injectable()
 export class LiveStreams {

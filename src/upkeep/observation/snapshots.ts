@@ -9,7 +9,7 @@ export interface Snapshot {
   readonly observed: Promise<readonly Observed[]>;
 }
 
-/** What waits in the database, shared by everyone who looks at it on this replica. */
+/** What waits in the database, shared by all readers of this replica. */
 @Injectable()
 export class Snapshots {
   private last: Snapshot | undefined;
