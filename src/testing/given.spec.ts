@@ -220,7 +220,11 @@ describe('given, when, then', () => {
 
   it('fails when an expectation is missing', async () => {
     const unawaited = new Set<Scenario>();
-    const scenario = new Scenario(() => ({ runner: undefined as never, unawaited }), Balance, []);
+    const scenario = new Scenario(
+      () => ({ runner: undefined as never, rebuild: undefined as never, unawaited }),
+      Balance,
+      [],
+    );
     expect([...unawaited]).toEqual([scenario]);
     expect(scenario.place).toContain('given.spec.ts');
     const outcomes = scenario.when(booked()) as unknown as PromiseLike<unknown>;

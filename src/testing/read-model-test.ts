@@ -1,4 +1,5 @@
 import type { ReadModel } from '../contract/read-model.ts';
+import { RebuildComparison } from './rebuilt.ts';
 import { Scenario, type ScenarioContext, type Tested } from './scenario.ts';
 import { ScenarioRunner } from './scenario-runner.ts';
 import { openSpecDatabase, type SpecDatabase } from './test-database.ts';
@@ -13,6 +14,8 @@ import { hooksOf, type RunnerHooks } from './test-runner.ts';
  *     await given(CandidateDenormalizer, [candidateApplied()])
  *       .when(candidateAccepted(), { times: 2 })
  *       .then(Candidate, [{ id: 'c-1', status: 'accepted' }]);
+ *
+ *     await given(CandidateDenormalizer, [candidateApplied(), candidateAccepted()]).rebuilt();
  *
  * Every scenario is run twice, its messages one by one and all in one batch, and is rolled back. The hooks of the test
  * runner are found if they are global (jest, vitest with `globals`, mocha); otherwise pass them:
@@ -30,7 +33,11 @@ export function readModelTest(
 
   beforeAll(async () => {
     database = await openSpecDatabase();
-    scenarios = { runner: await ScenarioRunner.open(database.url, readModel), unawaited: new Set() };
+    scenarios = {
+      runner: await ScenarioRunner.open(database.url, readModel),
+      rebuild: new RebuildComparison(database.url, readModel),
+      unawaited: new Set(),
+    };
   });
   afterAll(async () => {
     await scenarios?.runner.close();

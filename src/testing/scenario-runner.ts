@@ -34,6 +34,10 @@ export interface Result {
 /** Thrown to roll back the transaction of every run. */
 class Rollback extends Error {}
 
+function ignoreRollback(error: unknown): void {
+  if (!(error instanceof Rollback)) throw error;
+}
+
 /** Applies messages with the same code as the service, and rolls back afterwards. */
 export class ScenarioRunner {
   private constructor(
@@ -54,6 +58,27 @@ export class ScenarioRunner {
     await this.dataSource.destroy();
   }
 
+  /** Applies messages in a transaction of their own, which is committed if all succeed; `first` is a statement to begin it with. */
+  async apply(
+    declared: readonly DeclaredDenormalizer[],
+    rows: readonly ClaimedMessage[],
+    way: ApplyMode,
+    first?: string,
+  ): Promise<Result> {
+    let result: Result;
+    const applied = this.database.transaction(async (tx) => {
+      if (first) await tx.execute(first);
+      result = await new Run(declared, tx).apply(rows, way);
+      if (result.failures.length > 0) throw new Rollback();
+    });
+    await applied.catch(ignoreRollback);
+    return result!;
+  }
+
+  query<Row>(sql: string, parameters: readonly unknown[] = []): Promise<Row[]> {
+    return this.database.query<Row>(sql, parameters);
+  }
+
   /** Applies `given`, then `when`, and passes the result to `check` before the rollback. */
   async run(
     declared: readonly DeclaredDenormalizer[],
@@ -70,9 +95,7 @@ export class ScenarioRunner {
       await check(await new Run(declared, tx).apply(rows.slice(given.length), way), tx.manager);
       throw new Rollback();
     });
-    await rolledBack.catch((error) => {
-      if (!(error instanceof Rollback)) throw error;
-    });
+    await rolledBack.catch(ignoreRollback);
   }
 }
 
@@ -153,7 +176,7 @@ class Run {
 const FIRST_RECEIVED = Date.UTC(2026, 0, 1);
 
 /** As stored in the inbox: ids m-1, m-2, …; received one second apart. */
-function rowOf(message: TestMessage, index: number): ClaimedMessage {
+export function rowOf(message: TestMessage, index: number): ClaimedMessage {
   return {
     position: index + 1,
     lane: 0,

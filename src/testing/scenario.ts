@@ -5,7 +5,8 @@ import { formatDuration } from '../config/duration.ts';
 import type { DeclaredDenormalizer } from '../inbox/denormalizers/declared-denormalizer.ts';
 import { declared } from '../inbox/denormalizers/denormalizers.ts';
 import type { Failure } from '../inbox/processing/decide.ts';
-import type { ApplyMode, Result, ScenarioRunner } from './scenario-runner.ts';
+import type { RebuildComparison } from './rebuilt.ts';
+import { type ApplyMode, type Result, rowOf, type ScenarioRunner } from './scenario-runner.ts';
 import type { TestMessage } from './test-message.ts';
 
 /** A denormalizer's class, or an instance if its constructor has parameters. */
@@ -14,6 +15,7 @@ export type Tested = Type<object> | object;
 /** Shared by the scenarios of a spec; `unawaited` finds those that were never run. */
 export interface ScenarioContext {
   readonly runner: ScenarioRunner;
+  readonly rebuild: RebuildComparison;
   readonly unawaited: Set<Scenario>;
 }
 
@@ -43,6 +45,20 @@ export class Scenario {
     return new Outcomes(this);
   }
 
+  /**
+   * A rebuild of the given messages comes to the same rows: at another time, and with the messages of different keys in
+   * another order. Fails with the row and the column that depend on something else, such as the clock.
+   */
+  async rebuilt(): Promise<void> {
+    const { rebuild, unawaited } = this.scenarios();
+    unawaited.delete(this);
+    try {
+      await rebuild.compare(this.tested, this.given.map(rowOf));
+    } catch (error) {
+      throw withPlace(error instanceof Error ? error.message : String(error), this.opened);
+    }
+  }
+
   expect(check: Check): Expected {
     this.checks.push(check);
     return new Expected(this);
@@ -58,7 +74,8 @@ export class Scenario {
           for (const check of this.checks) await check(result, manager);
         });
       } catch (error) {
-        throw withPlace(error, way, this.opened);
+        const reason = error instanceof Error ? error.message : String(error);
+        throw withPlace(`messages applied ${way}: ${reason}`, this.opened);
       }
     }
   }
@@ -182,8 +199,8 @@ function named(row: object, expected: object | undefined): object {
   return Object.fromEntries(Object.keys(expected).map((name) => [name, row[name as keyof object]]));
 }
 
-function withPlace(error: unknown, way: ApplyMode, opened: Error): Error {
-  const failed = new Error(`messages applied ${way}: ${error instanceof Error ? error.message : error}`);
+function withPlace(message: string, opened: Error): Error {
+  const failed = new Error(message);
   failed.stack = `${failed.name}: ${failed.message}\n    ${placeOf(opened)}`;
   return failed;
 }

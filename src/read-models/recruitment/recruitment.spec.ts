@@ -110,3 +110,20 @@ describe('VacancyDenormalizer', () => {
       .and(Candidate, [{ id: 'c-1', vacancyId: null }]);
   });
 });
+
+describe('a rebuild', () => {
+  it('comes to the same candidates and vacancies', async () => {
+    await given(
+      [CandidateDenormalizer, VacancyDenormalizer],
+      [
+        candidateApplied({}, { occurredAt: new Date('2026-02-03T10:00:00.500Z') }),
+        vacancyOpened(),
+        candidateInvited({ interviewAt: '2026-02-10T09:00:00Z' }),
+        candidateApplied({ candidateId: 'c-2', vacancyId: 'v-2' }),
+        candidateAccepted(),
+        candidateRejected({ candidateId: 'c-2', note: 'no Fortran' }),
+        vacancyClosed(),
+      ],
+    ).rebuilt();
+  });
+});
