@@ -3,7 +3,7 @@
  * test/architecture/boundaries.spec.ts plants a violation of every rule and sees it caught.
  */
 const FOUNDATIONS = 'config|clock|telemetry|database|http|contract';
-const FEATURES = 'lanes|webhooks|brokers|inbox|outbox|listeners|topics|groups|definitions|read-models|upkeep';
+const FEATURES = 'lanes|webhooks|brokers|inbox|outbox|listeners|topics|groups|definitions|read-models|rebuild|upkeep';
 /** What is put together from everything else: main, app, service, schema and the like. */
 const TOP = '^src/[^/]+\\.ts$';
 const VERSION = '^src/version\\.ts$';

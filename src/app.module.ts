@@ -12,6 +12,7 @@ import { LanesModule } from './lanes/lanes.module.ts';
 import { ListenersModule } from './listeners/listeners.module.ts';
 import { OutboxModule } from './outbox/outbox.module.ts';
 import { ReadModelsModule } from './read-models/read-models.module.ts';
+import { RebuildModule } from './rebuild/rebuild.module.ts';
 import { schemaOf } from './schema.ts';
 import type { Log } from './telemetry/logger.ts';
 import { TelemetryModule } from './telemetry/telemetry.module.ts';
@@ -43,6 +44,7 @@ export class AppModule {
         InboxModule,
         OutboxModule,
         ReadModelsModule.with(readModels),
+        RebuildModule.with(databaseUrl, readModels),
         UpkeepModule,
       ],
     };

@@ -30,6 +30,7 @@ import { ReplicasAndActivity1763251200090 } from '../migrations/1763251200090-re
 import { Attention1763251200091 } from '../migrations/1763251200091-attention.ts';
 import { CancelledJobs1763251200092 } from '../migrations/1763251200092-cancelled-jobs.ts';
 import { AppliedOrder1763251200100 } from '../migrations/1763251200100-applied-order.ts';
+import { Rebuilds1763251200101 } from '../migrations/1763251200101-rebuilds.ts';
 import { SealedCredentials1763251200160 } from '../migrations/1763251200160-sealed-credentials.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 import { READ_MODELS } from './read-models/read-models.module.ts';
@@ -70,6 +71,7 @@ const ENGINE: SchemaPart = {
     Attention1763251200091,
     CancelledJobs1763251200092,
     AppliedOrder1763251200100,
+    Rebuilds1763251200101,
     SealedCredentials1763251200160,
   ],
 };

@@ -9,6 +9,7 @@ import { doctor } from './commands/doctor.ts';
 import { groups } from './commands/groups.ts';
 import { listen } from './commands/listen.ts';
 import { pull } from './commands/pull.ts';
+import { rebuild } from './commands/rebuild.ts';
 import { replay } from './commands/replay.ts';
 import { schedules } from './commands/schedules.ts';
 import { seekFrom } from './commands/seek.ts';
@@ -39,6 +40,7 @@ export async function runCli(given: readonly string[], process: CliProcess): Pro
     pull,
     deadLetters,
     replay,
+    rebuild,
     schedules,
     listen,
     doctor,

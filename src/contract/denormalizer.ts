@@ -35,6 +35,11 @@ export interface DenormalizerOptions {
    * equal rank, in the order they were accepted. Default: 0.
    */
   readonly rank?: Readonly<Record<string, number>>;
+  /**
+   * What a rebuild of the read model does with `prepare`. `again` (the default) calls it for every message, a limited number at
+   * a time; `skip` passes undefined to `apply`, for a result that is only needed the first time.
+   */
+  readonly rebuild?: { readonly prepare: 'again' | 'skip' };
 }
 
 export type PayloadClass = Type<object> | Readonly<Record<string, Type<object>>>;

@@ -90,6 +90,16 @@ export async function pendingMigrations(
   return names;
 }
 
+/** Runs the migrations of a read model in a schema that is not the living one. */
+export async function migrateInto(
+  url: string,
+  settings: Settings,
+  part: SchemaPart,
+  schema: string,
+): Promise<string[]> {
+  return runPending(url, settings, { parts: [part], schema, adopts: false });
+}
+
 /** What runs together, and the schema it runs in. */
 interface Target {
   readonly parts: readonly SchemaPart[];

@@ -11,7 +11,7 @@ import { ApplyFailed, DenormalizerRunner } from './denormalizers/denormalizer-ru
 import { Denormalizers } from './denormalizers/denormalizers.ts';
 import { type ClaimedMessage, inParts, withPayloads } from './inbox-queue.ts';
 import { INBOX_LANES } from './new-message.ts';
-import { ONE_SNAPSHOT, PENDING_MESSAGES } from './pending.sql.ts';
+import { ONE_SNAPSHOT, PENDING_MESSAGES, SCHEMA_SWITCHED } from './pending.sql.ts';
 import { ReadModelTx } from './processing/read-model-tx.ts';
 import { triage } from './processing/triage.ts';
 
@@ -31,6 +31,9 @@ class RolledBack<T> extends Error {
     super('rolled back');
   }
 }
+
+/** The read model was switched to another schema after the snapshot was taken: its rows are as of an unknown moment. */
+class SchemaSwitched extends Error {}
 
 /** Applies a key's waiting messages with the real denormalizers, reads the result, and rolls back. */
 @Injectable()
@@ -77,7 +80,7 @@ export class InboxPending extends Pending {
       if (error instanceof RolledBack) return error;
       if (error instanceof TransactionTimeout)
         throw behind('The waiting messages of this key are not through in time.');
-      if (isConflictOfTransactions(error)) return undefined;
+      if (error instanceof SchemaSwitched || isConflictOfTransactions(error)) return undefined;
       throw error;
     }
   }
@@ -89,7 +92,10 @@ export class InboxPending extends Pending {
   ): Promise<never> {
     await tx.execute(ONE_SNAPSHOT);
     await this.applyWaiting(key, tx);
-    throw new RolledBack(await read(tx.manager));
+    const result = await read(tx.manager);
+    const [moved] = await tx.query(SCHEMA_SWITCHED);
+    if (moved) throw new SchemaSwitched();
+    throw new RolledBack(result);
   }
 
   private async applyWaiting(key: string, tx: Transaction): Promise<void> {

@@ -7,6 +7,14 @@ import { CLAIMED_COLUMNS } from './inbox-queue.ts';
  */
 export const ONE_SNAPSHOT = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET LOCAL lock_timeout = '1s'`;
 
+/**
+ * pending.schemaSwitched — schemas whose name means another one now than in the snapshot. A name is looked up in the newest
+ * catalogue, rows are read as of the snapshot: tables of a read model that was switched meanwhile would be read as they were
+ * before its last messages.
+ */
+export const SCHEMA_SWITCHED = `
+  SELECT nspname FROM pg_namespace WHERE nspname = ANY (current_schemas(false)) AND oid <> to_regnamespace(quote_ident(nspname)) LIMIT 1`;
+
 const WAITING = `SELECT position FROM inbox WHERE lane = $1 AND key = $2 AND NOT keyless AND settled_at IS NULL`;
 
 /**

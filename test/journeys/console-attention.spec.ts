@@ -149,6 +149,19 @@ describe('what needs an operator', () => {
     await groups.expect(204, 'DELETE', `/v1/groups/${group}`);
   });
 
+  it('has a rebuild that stopped at a message, with the request that cancels it', async () => {
+    const options = { dryRun: true, recordFailures: false, acceptFailures: false, partial: false };
+    await cluster.database.query(
+      `INSERT INTO rebuild (model, target, status, options, migrations, created_by, failure)
+       VALUES ('recruitment', 'recruitment__next', 'failed', $1, '{}', 'test', '{"error": "as planned"}')`,
+      [options],
+    );
+    const item = await itemOnce('rebuild-stopped', { readModel: 'recruitment' });
+    expect(item.severity).toBe('warning');
+    expect(await act(item)).toBe(200);
+    await goneOnce('rebuild-stopped');
+  });
+
   it('has replays that make no progress', async () => {
     await cluster.listen('slow', { terminalStatuses: [400] }, status(400));
     await cluster.post({ type: 'slow/x' });

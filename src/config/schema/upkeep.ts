@@ -1,6 +1,6 @@
 import { DEAD_LETTER_ALERTS_FORM, parseDeadLetterAlerts } from '../dead-letter-alerts-variable.ts';
 import { parseKeptFor, RETENTION_QUEUES_FORM, RETENTION_TYPES_FORM } from '../retention-variables.ts';
-import { duration, parsed } from '../setting.ts';
+import { duration, integer, parsed } from '../setting.ts';
 
 /** Retention, alerts and the watchdog. */
 export const UPKEEP_SETTINGS = {
@@ -9,6 +9,13 @@ export const UPKEEP_SETTINGS = {
     max: '3650d',
     default: '7d',
     about: 'How long finished messages and deliveries are kept, and their ids for detecting duplicates.',
+  }),
+  REBUILD_SHARE: integer({
+    min: 1,
+    max: 100,
+    default: 15,
+    about:
+      'Percent of the time that a replica spends on the rebuild of a read model while more than 1,000 live messages wait. With fewer, a rebuild runs at full speed.',
   }),
   RETENTION_DEAD: duration({
     min: '1m',

@@ -32,6 +32,14 @@ export const ACTIONS = [
   'group.put',
   'group.delete',
   'group.seek',
+  'read-model.rebuild',
+  'read-model.pause',
+  'read-model.resume',
+  'read-model.cancel',
+  'read-model.skip',
+  'read-model.switch',
+  'read-model.rollback',
+  'read-model.drop',
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

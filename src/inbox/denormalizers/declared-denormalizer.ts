@@ -22,7 +22,7 @@ export function checkDeclarations(declared: readonly DeclaredDenormalizer[]): vo
   if (faults.length) throw new DeclarationError(faults.join('\n'));
 }
 
-const KNOWN_OPTIONS = ['types', 'payload', 'name', 'order', 'sequential', 'coalesce', 'rank'];
+const KNOWN_OPTIONS = ['types', 'payload', 'name', 'order', 'sequential', 'coalesce', 'rank', 'rebuild'];
 
 function faultsOfOne({ options, instance }: DeclaredDenormalizer): string[] {
   return [

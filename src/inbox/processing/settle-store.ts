@@ -43,14 +43,16 @@ export class SettleStore {
   async finish(messages: readonly ClaimedMessage[], tx: Transaction): Promise<void> {
     if (messages.length === 0) return;
     void tx.query(FORCE_INDEX_PLANS);
-    const finished = groupBy(messages, ({ attempt }) => attempt).map((rows, index) =>
-      tx.execute(FINISH, [
-        rows.map(({ place }) => place),
-        rows.map(({ position }) => position),
-        rows[0]!.attempt,
-        GUARDS.settledCount ? rows.length : null,
-        index === 0,
-      ]),
+    const finished = runsOf(messages).flatMap((run) =>
+      groupBy(run, ({ attempt }) => attempt).map((rows, index) =>
+        tx.execute(FINISH, [
+          rows.map(({ place }) => place),
+          rows.map(({ position }) => position),
+          rows[0]!.attempt,
+          GUARDS.settledCount ? rows.length : null,
+          index === 0,
+        ]),
+      ),
     );
     await Promise.all(finished).catch((error) => {
       throw isAssertionFailure(error) ? new RowsChanged('not all rows were there to be finished') : error;
@@ -106,6 +108,20 @@ export class SettleStore {
       ]);
     });
   }
+}
+
+/**
+ * Runs of ascending positions, in the order in which they were applied. Messages that a rank puts in another order begin a
+ * new run, with a number of its own, so that (applied, position) is always the order of application.
+ */
+function runsOf(messages: readonly ClaimedMessage[]): ClaimedMessage[][] {
+  const runs: ClaimedMessage[][] = [];
+  for (const message of messages) {
+    const run = runs.at(-1);
+    if (run && run.at(-1)!.position < message.position) run.push(message);
+    else runs.push([message]);
+  }
+  return runs;
 }
 
 async function expectRows(changed: Promise<number>, expected: number): Promise<void> {

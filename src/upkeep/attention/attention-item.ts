@@ -11,6 +11,7 @@ export const KINDS = [
   'partition-unowned',
   'dead-letters',
   'consumer-lag',
+  'rebuild-stopped',
   'stalled-revive',
   'stalled-replay',
   'producer-gap',
@@ -31,6 +32,7 @@ export const GUIDES: Readonly<Record<Kind, string>> = {
   'partition-unowned': 'a-partition-nobody-owns',
   'dead-letters': 'dead-letters',
   'consumer-lag': 'a-group-falls-behind',
+  'rebuild-stopped': 'a-rebuild-stands-still',
   'stalled-revive': 'dead-letters',
   'stalled-replay': 'replay',
   'producer-gap': 'a-producer-has-a-gap',
@@ -51,6 +53,7 @@ export interface Subject {
   readonly fingerprint?: string;
   readonly replay?: string;
   readonly action?: string;
+  readonly readModel?: string;
 }
 
 /** A request that would do the next step. */

@@ -39,9 +39,10 @@ export interface HoldRow {
 }
 
 export interface JobRow {
-  readonly kind: 'stalled-revive' | 'stalled-replay';
+  readonly kind: 'stalled-revive' | 'stalled-replay' | 'rebuild-stopped';
   readonly id: number;
-  readonly what: 'revive' | 'discard' | 'replay';
+  /** What kind of job; of a rebuild, its read model. */
+  readonly what: string;
   readonly listener: string | null;
   readonly since: Date;
 }

@@ -41,7 +41,7 @@ export const ENDLESS_HOLDS = `
   SELECT key, COALESCE(note, reason) AS reason, set_at AS since FROM hold
   WHERE reason = 'operator' AND until = 'infinity' ORDER BY set_at LIMIT ${MAX_ROWS}`;
 
-/** attention.jobs — revives, discards and replays that make no progress. */
+/** attention.jobs — revives, discards and replays that make no progress, and rebuilds that have stopped at a message. */
 export const STALLED_JOBS = `
   (SELECT 'stalled-revive' AS kind, id, kind AS what, NULL::text AS listener, COALESCE(progressed_at, created_at) AS since
    FROM ruling WHERE done_at IS NULL AND COALESCE(progressed_at, created_at) < clock_timestamp() - ${STALLED}
@@ -51,7 +51,9 @@ export const STALLED_JOBS = `
    FROM replay JOIN listener ON listener.number = replay.listener
    WHERE (replay.done_at IS NULL OR replay.select_from IS NOT NULL)
      AND COALESCE(replay.progressed_at, replay.created_at) < clock_timestamp() - ${STALLED}
-   ORDER BY replay.id LIMIT ${MAX_ROWS})`;
+   ORDER BY replay.id LIMIT ${MAX_ROWS})
+  UNION ALL
+  (SELECT 'rebuild-stopped', id, model, NULL, created_at FROM rebuild WHERE ended_at IS NULL AND status = 'failed' LIMIT ${MAX_ROWS})`;
 
 /** attention.roles — those that some replica runs. A replica is alive as in the list of replicas. */
 export const LIVE_ROLES = `

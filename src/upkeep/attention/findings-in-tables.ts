@@ -81,6 +81,15 @@ function deadLetters({ stage, listener, group, fingerprint, count, since, capped
 }
 
 function stalled({ kind, id, what, listener, since }: JobRow): Finding {
+  if (kind === 'rebuild-stopped')
+    return {
+      kind,
+      sentence: `The rebuild of the read model ${what} has stopped at a message that failed.`,
+      nextStep: `See GET /v1/read-models/${what}; leave the message out with a reason, or cancel the rebuild.`,
+      subject: { readModel: what },
+      since,
+      action: { label: 'Cancel', method: 'POST', path: `/v1/read-models/${what}/rebuild/cancel` },
+    };
   const path =
     listener === null
       ? `/v1/dead-letters/rulings/${id}/cancel`

@@ -65,11 +65,11 @@ export const REMOVE_DELIVERIES = `
 
 /**
  * retention.messages — the same for messages. A message is kept as long as any of its deliveries, and as long as an entry of
- * a topic points to it. Its id is forgotten with it: deduplication lasts as long as the retention. $1 to $8 as above, $9 expired, $10 superseded
+ * a topic points to it, and as long as a rebuild of a read model has not applied it. Its id is forgotten with it: deduplication lasts as long as the retention. $1 to $8 as above, $9 expired, $10 superseded
  */
 export const REMOVE_MESSAGES = `
   WITH stretch AS MATERIALIZED (
-    SELECT position, type, lane, key, status, settled_at, received_at AS came_at,
+    SELECT position, type, lane, key, status, settled_at, COALESCE(applied, 0) AS applied, received_at AS came_at,
            COALESCE(waits_since, GREATEST(received_at, due_at)) AS waits_since
     FROM inbox WHERE position > $1 ORDER BY position LIMIT $2
   ),
@@ -84,7 +84,10 @@ export const REMOVE_MESSAGES = `
       )}
         AND NOT (stretch.status = 'dead' AND ${BLOCKS_OTHERS('inbox')})
         AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)
-        AND NOT EXISTS (SELECT FROM topic_entry WHERE topic_entry.message = stretch.position)))
+        AND NOT EXISTS (SELECT FROM topic_entry WHERE topic_entry.message = stretch.position)
+        AND NOT (stretch.status = 'finished' AND EXISTS (
+          SELECT FROM rebuild_lane AS needed WHERE needed.lane = stretch.lane
+            AND (stretch.applied, stretch.position) > (needed.applied, needed.position)))))
       AND ${STILL_OLD}
     RETURNING position, lane, key, status
   )

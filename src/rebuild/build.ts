@@ -1,0 +1,52 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { PREVIOUS_VERSION } from '../database/adopt-tables.ts';
+import { Database } from '../database/database.ts';
+import { migrateInto } from '../database/migrate.ts';
+import { BUILT, FAIL, GRANTS, LOCK_BUILDING, OLD_VIEWS } from './build.sql.ts';
+import { LaneSource } from './lane-source.ts';
+import type { RegisteredModel } from './read-model-registry.ts';
+import type { Rebuild } from './rebuild.ts';
+
+export const DATABASE_URL = Symbol('database url');
+
+/** Makes the next schema and its tables. After a crash it starts over. */
+@Injectable()
+export class Build {
+  constructor(
+    @Inject(DATABASE_URL) private readonly url: string,
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly database: Database,
+    private readonly source: LaneSource,
+  ) {}
+
+  /** Returns whether it was built by this replica. */
+  async run(rebuild: Rebuild, { readModel, name }: RegisteredModel): Promise<boolean> {
+    return this.database.transaction(async (tx) => {
+      // The migrations run on another connection; this one keeps other replicas from building, too.
+      await tx.execute('SET LOCAL idle_in_transaction_session_timeout = 0');
+      const [mine] = await tx.query(LOCK_BUILDING, [rebuild.id]);
+      if (!mine) return false;
+      try {
+        await this.makeSchema(rebuild.target, name, readModel);
+      } catch (error) {
+        await tx.execute(FAIL, [rebuild.id, JSON.stringify({ error: (error as Error).message })]);
+        return false;
+      }
+      await tx.execute(BUILT, [rebuild.id, await this.source.total()]);
+      return true;
+    });
+  }
+
+  private async makeSchema(
+    target: string,
+    living: string,
+    readModel: RegisteredModel['readModel'],
+  ): Promise<void> {
+    await this.database.execute(`DROP SCHEMA IF EXISTS ${target} CASCADE`);
+    await migrateInto(this.url, this.settings, readModel, target);
+    const grants = await this.database.query<{ sql: string }>(GRANTS, [living, target]);
+    const views = await this.database.query<{ sql: string }>(OLD_VIEWS, [PREVIOUS_VERSION, living]);
+    for (const { sql } of [...grants, ...views]) await this.database.execute(sql);
+  }
+}

@@ -1,0 +1,31 @@
+/** Finished messages of a lane, in the order they were applied: the index `inbox_applied`. */
+const FINISHED = 'inbox.settled_at IS NOT NULL AND inbox.lapsed_at IS NULL';
+const AFTER = (cursor: string) => `
+  (inbox.lane, COALESCE(inbox.applied, 0), inbox.position) > (${cursor}.lane, ${cursor}.applied, ${cursor}.position)
+  AND (inbox.lane, COALESCE(inbox.applied, 0), inbox.position) < (${cursor}.lane + 1, 0, 0)`;
+
+/** Lanes that have messages beyond where the rebuild is. $1 rebuild */
+export const LANES_BEHIND = `
+  SELECT progress.lane, progress.applied, progress.position FROM rebuild_lane AS progress
+  WHERE progress.rebuild = $1 AND EXISTS (SELECT FROM inbox WHERE ${FINISHED} AND ${AFTER('progress')} LIMIT 1)`;
+
+/**
+ * The next messages of lanes. Payloads only of the types of the read model, and only small ones; the others are loaded in
+ * parts. $1 lanes, $2 applied, $3 positions, $4 rows per lane, $5 types
+ */
+export const NEXT_OF_LANES = `
+  SELECT page.* FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS cursor(lane, applied, position)
+  CROSS JOIN LATERAL (
+    SELECT inbox.lane, COALESCE(inbox.applied, 0) AS applied, inbox.position, inbox.ctid AS place, id, source, type, key, keyless,
+           attempt, headers, occurred_at, received_at, expires_at, false AS expired, type = ANY ($5) AS wanted,
+           CASE WHEN type = ANY ($5) AND pg_column_size(payload) <= 2000 THEN payload::text ELSE '' END AS payload,
+           CASE WHEN type = ANY ($5) AND pg_column_size(payload) > 2000 THEN octet_length(payload::text) ELSE 0 END AS bytes
+    FROM inbox WHERE ${FINISHED} AND ${AFTER('cursor')}
+    ORDER BY inbox.lane, COALESCE(inbox.applied, 0), inbox.position LIMIT $4
+  ) AS page ORDER BY page.lane, page.applied, page.position`;
+
+/** How many messages there are to replay. $1 types: not filtered by them, because every message has to be read. */
+export const COUNT_FINISHED = `SELECT count(*) AS total FROM inbox WHERE ${FINISHED}`;
+
+export const INDEX_PLANS = 'SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off';
+export const ANY_PLANS = 'SET LOCAL enable_seqscan = DEFAULT; SET LOCAL enable_bitmapscan = DEFAULT';

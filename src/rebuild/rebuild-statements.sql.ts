@@ -1,0 +1,62 @@
+const FIELDS = `id, model, target, status, direction, paused, options, migrations, diff IS NOT NULL AS compared`;
+
+/** Those that a replica can work on. */
+export const AT_WORK = `
+  SELECT ${FIELDS} FROM rebuild
+  WHERE ended_at IS NULL AND NOT paused AND status IN ('building', 'replaying', 'comparing', 'ready', 'switching') ORDER BY id`;
+
+/** The open one of a model, locked. $1 model */
+export const LOCK_OPEN = `SELECT ${FIELDS} FROM rebuild WHERE model = $1 AND ended_at IS NULL FOR UPDATE`;
+
+/** $1 model, $2 target, $3 options, $4 migrations, $5 by */
+export const CREATE = `
+  INSERT INTO rebuild (model, target, options, migrations, created_by) VALUES ($1, $2, $3, $4, $5)
+  ON CONFLICT DO NOTHING RETURNING id`;
+
+/** All lanes from the beginning; from now on retention keeps what they still need. $1 rebuild */
+export const CREATE_LANES = `
+  INSERT INTO rebuild_lane (rebuild, lane) SELECT $1, lane FROM lane WHERE queue = 'inbox' ON CONFLICT DO NOTHING`;
+export const REMOVE_LANES = 'DELETE FROM rebuild_lane WHERE rebuild = $1';
+
+/** Unless somebody else did, or stopped it. $1 rebuild, $2 from, $3 to */
+export const MOVE_ON = 'UPDATE rebuild SET status = $3 WHERE id = $1 AND status = $2 AND NOT paused';
+/** $1 rebuild, $2 diff, $3 status */
+export const COMPARED = `UPDATE rebuild SET diff = $2, status = $3 WHERE id = $1 AND status = 'comparing'`;
+/** Live messages that wait to be applied; counted up to the max. $1 max */
+export const WAITING = `
+  SELECT count(*) AS waiting FROM (SELECT FROM inbox WHERE settled_at IS NULL AND waits IS NULL LIMIT $1) AS ready`;
+
+/** What an operator sees. $1 model, null: all */
+export const VIEW = `
+  SELECT rebuild.*, progress.done, (SELECT count(*)::int FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id) AS left_out,
+         extract(epoch FROM clock_timestamp() - replay_from) AS seconds
+  FROM rebuild LEFT JOIN LATERAL (SELECT sum(done)::bigint AS done FROM rebuild_lane WHERE rebuild_lane.rebuild = rebuild.id) AS progress ON true
+  WHERE ($1::text IS NULL OR model = $1)
+    AND rebuild.id = (SELECT max(latest.id) FROM rebuild AS latest WHERE latest.model = rebuild.model)`;
+
+/** $1 rebuild */
+export const FAILURE_OF = 'SELECT failure FROM rebuild WHERE id = $1';
+/** $1 rebuild, $2 whether */
+export const SET_PAUSED = 'UPDATE rebuild SET paused = $2 WHERE id = $1';
+/** An operator who asks for the switch accepts what was left out. $1 rebuild, $2 direction */
+export const FOLLOW = `
+  UPDATE rebuild SET status = 'replaying', direction = $2, failure = NULL, waits_for = NULL,
+         options = options || CASE WHEN $2 = 'forward' THEN '{"acceptFailures": true}' ELSE '{}' END::jsonb
+  WHERE id = $1`;
+
+/** The oldest message that is stored. */
+export const OLDEST = 'SELECT position, received_at AS at FROM inbox ORDER BY position LIMIT 1';
+
+/** $1 rebuild */
+export const STAY_ON_SWITCHED = `UPDATE rebuild SET status = 'switched', direction = 'forward', paused = false WHERE id = $1`;
+/** $1 rebuild, $2 status */
+export const END =
+  'UPDATE rebuild SET status = $2, paused = false, ended_at = clock_timestamp() WHERE id = $1';
+
+/** $1 rebuild, $2 position, $3 source, $4 id, $5 error, $6 by, $7 reason */
+export const SKIP = `
+  WITH skipped AS (
+    INSERT INTO rebuild_failure (rebuild, position, source, id, error, skipped_by, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT DO NOTHING
+  )
+  UPDATE rebuild SET status = 'replaying', failure = NULL WHERE id = $1`;

@@ -1,0 +1,131 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../database/database.ts';
+import type { Transaction } from '../database/transaction.ts';
+import type { Diff } from './diff-tables.ts';
+import type { Failure, Rebuild, RebuildOptions, Status } from './rebuild.ts';
+import {
+  AT_WORK,
+  COMPARED,
+  CREATE,
+  CREATE_LANES,
+  END,
+  FAILURE_OF,
+  FOLLOW,
+  LOCK_OPEN,
+  MOVE_ON,
+  OLDEST,
+  REMOVE_LANES,
+  SET_PAUSED,
+  SKIP,
+  STAY_ON_SWITCHED,
+  VIEW,
+  WAITING,
+} from './rebuild-statements.sql.ts';
+
+export interface RebuildRow extends Rebuild {
+  readonly total: number | null;
+  readonly done: number | null;
+  readonly left_out: number;
+  readonly seconds: number | null;
+  readonly waits_for: string | null;
+  readonly diff: Diff | null;
+  readonly failure: Partial<Failure> | null;
+  readonly created_at: Date;
+  readonly created_by: string;
+  readonly switched_at: Date | null;
+  readonly pause_ms: number | null;
+  readonly ended_at: Date | null;
+}
+
+export interface NewRebuild {
+  readonly model: string;
+  readonly target: string;
+  readonly options: RebuildOptions;
+  readonly migrations: readonly string[];
+  readonly by: string;
+}
+
+/** The table of rebuilds. */
+@Injectable()
+export class RebuildStatements {
+  constructor(private readonly database: Database) {}
+
+  atWork(): Promise<Rebuild[]> {
+    return this.database.query(AT_WORK);
+  }
+
+  view(model: string | undefined): Promise<RebuildRow[]> {
+    return this.database.query(VIEW, [model ?? null]);
+  }
+
+  /** Undefined if nothing was removed: the first message that was ever accepted is there. Else the oldest one that is. */
+  async incompleteBefore(tx: Transaction): Promise<Date | undefined> {
+    const [oldest] = await tx.query<{ position: number; at: Date }>(OLDEST);
+    return oldest && oldest.position > 1 ? oldest.at : undefined;
+  }
+
+  /** Undefined: one of the model is open. */
+  async create(
+    tx: Transaction,
+    { model, target, options, migrations, by }: NewRebuild,
+  ): Promise<number | undefined> {
+    const values = [model, target, JSON.stringify(options), migrations, by];
+    const [row] = await tx.query<{ id: number }>(CREATE, values);
+    if (row) await tx.execute(CREATE_LANES, [row.id]);
+    return row?.id;
+  }
+
+  async lockOpen(model: string, tx: Transaction): Promise<Rebuild | undefined> {
+    const [row] = await tx.query<Rebuild>(LOCK_OPEN, [model]);
+    return row;
+  }
+
+  async failureOf(id: number, tx: Transaction): Promise<Failure | undefined> {
+    const [row] = await tx.query<{ failure: Failure }>(FAILURE_OF, [id]);
+    return row?.failure;
+  }
+
+  async skip(
+    id: number,
+    { position, source, id: message, error }: Failure,
+    by: string,
+    reason: string,
+    tx: Transaction,
+  ): Promise<void> {
+    await tx.execute(SKIP, [id, position, source, message, error, by, reason]);
+  }
+
+  async setPaused(id: number, paused: boolean, tx: Transaction): Promise<void> {
+    await tx.execute(SET_PAUSED, [id, paused]);
+  }
+
+  /** Follows the living schema again, then switches. */
+  async follow(id: number, direction: Rebuild['direction'], tx: Transaction): Promise<void> {
+    await tx.execute(FOLLOW, [id, direction]);
+  }
+
+  async stayOnSwitched(id: number, tx: Transaction): Promise<void> {
+    await tx.execute(STAY_ON_SWITCHED, [id]);
+  }
+
+  /** Drops the schema that is not the living one. */
+  async end({ id, target }: Rebuild, status: Status, tx: Transaction): Promise<void> {
+    await tx.execute(REMOVE_LANES, [id]);
+    await tx.execute(END, [id, status]);
+    await tx.execute(`DROP SCHEMA IF EXISTS ${target} CASCADE`);
+  }
+
+  async moveOn(id: number, from: Status, to: Status): Promise<boolean> {
+    return (await this.database.execute(MOVE_ON, [id, from, to])) > 0;
+  }
+
+  async compared(id: number, diff: Diff, to: Status): Promise<void> {
+    await this.database.execute(COMPARED, [id, JSON.stringify(diff), to]);
+  }
+
+  /** Live messages that wait, up to the max. */
+  async waiting(max: number): Promise<number> {
+    const [row] = await this.database.query<{ waiting: number }>(WAITING, [max]);
+    return row!.waiting;
+  }
+}

@@ -1,0 +1,115 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../database/database.ts';
+import { codeOf } from '../database/errors.ts';
+import type { Transaction } from '../database/transaction.ts';
+import { AuditLog } from '../http/audit/audit-log.ts';
+import { Problem } from '../http/problems.ts';
+import type { RegisteredModel } from './read-model-registry.ts';
+import { nextSchema, type Rebuild, type RebuildOptions, type Status } from './rebuild.ts';
+import { RebuildStatements } from './rebuild-statements.ts';
+
+export type Control = 'pause' | 'resume' | 'cancel' | 'switch' | 'rollback' | 'drop';
+
+const LOCK_NOT_AVAILABLE = '55P03';
+
+/** From which states an operator may ask for what. */
+const ALLOWED: Readonly<Record<Control, readonly Status[]>> = {
+  pause: ['building', 'replaying', 'comparing', 'ready', 'switching'],
+  resume: ['building', 'replaying', 'comparing', 'ready', 'switching'],
+  cancel: ['building', 'replaying', 'comparing', 'ready', 'switching', 'failed'],
+  switch: ['ready', 'rolled-back'],
+  rollback: ['switched'],
+  drop: ['switched', 'rolled-back'],
+};
+
+/** What operators do to rebuilds. Each action is one transaction with its entry of the audit log. */
+@Injectable()
+export class RebuildStore {
+  constructor(
+    private readonly database: Database,
+    private readonly statements: RebuildStatements,
+    private readonly audit: AuditLog,
+  ) {}
+
+  async start(
+    { name: model, migrations }: RegisteredModel,
+    options: RebuildOptions,
+    by: string,
+  ): Promise<void> {
+    await this.database.transaction(async (tx) => {
+      const id = await this.statements.create(tx, {
+        model,
+        target: nextSchema(model),
+        options,
+        migrations,
+        by,
+      });
+      if (id === undefined)
+        throw new Problem(
+          'conflict',
+          `A rebuild of ${model} is open, or the schema that it replaced is kept: cancel or drop it first.`,
+        );
+      if (!options.partial) await this.refuseIncomplete(tx);
+      await this.audit.record({ by, action: 'read-model.rebuild', target: model, filter: options }, tx);
+    });
+  }
+
+  async control(model: string, what: Control, by: string): Promise<void> {
+    const done = this.database.transaction(async (tx) => {
+      await tx.execute(`SET LOCAL lock_timeout = '5s'`);
+      const rebuild = await this.open(model, tx);
+      if (!ALLOWED[what].includes(rebuild.status))
+        throw new Problem('conflict', `The rebuild of ${model} is ${rebuild.status}: it cannot ${what} now.`);
+      await this.act(rebuild, what, tx);
+      await this.audit.record({ by, action: `read-model.${what}`, target: model }, tx);
+    });
+    await done.catch((error) => {
+      if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error;
+      throw new Problem(
+        'conflict',
+        `The rebuild of ${model}, or a reader of its tables, is busy right now; try again.`,
+      );
+    });
+  }
+
+  /** Leaves out the message at which the rebuild stopped. */
+  async skip(model: string, reason: string, by: string): Promise<void> {
+    await this.database.transaction(async (tx) => {
+      const rebuild = await this.open(model, tx);
+      const failure = await this.statements.failureOf(rebuild.id, tx);
+      if (rebuild.status !== 'failed' || failure?.position === undefined)
+        throw new Problem('conflict', `The rebuild of ${model} has not stopped at a message.`);
+      await this.statements.skip(rebuild.id, failure, by, reason, tx);
+      await this.audit.record(
+        { by, action: 'read-model.skip', target: `${model}: ${failure.id}`, reason },
+        tx,
+      );
+    });
+  }
+
+  private async refuseIncomplete(tx: Transaction): Promise<void> {
+    const since = await this.statements.incompleteBefore(tx);
+    if (since)
+      throw new Problem(
+        'conflict',
+        `History is complete only from ${since.toISOString()}: older messages were removed, and their effects would be missing. ` +
+          'To rebuild from what there is, send "partial": true (sluice rebuild --from-partial-history).',
+      );
+  }
+
+  private async open(model: string, tx: Transaction): Promise<Rebuild> {
+    const rebuild = await this.statements.lockOpen(model, tx);
+    if (!rebuild) throw new Problem('not-found', `No rebuild of ${model} is open.`);
+    return rebuild;
+  }
+
+  private async act(rebuild: Rebuild, what: Control, tx: Transaction): Promise<void> {
+    const { id, direction } = rebuild;
+    const undoing = what === 'cancel' && direction === 'back';
+    if (what === 'pause' || what === 'resume') await this.statements.setPaused(id, what === 'pause', tx);
+    else if (what === 'rollback') await this.statements.follow(id, 'back', tx);
+    else if (what === 'switch') await this.statements.follow(id, 'forward', tx);
+    else if (undoing) await this.statements.stayOnSwitched(id, tx);
+    else await this.statements.end(rebuild, what === 'cancel' ? 'cancelled' : 'dropped', tx);
+  }
+}

@@ -1,0 +1,32 @@
+import type { RebuildView } from './read-models.openapi.ts';
+import type { RebuildRow } from './rebuild-statements.ts';
+
+export function rebuildView(row: RebuildRow): RebuildView {
+  const done = row.done ?? 0;
+  const running = row.status === 'replaying' && row.seconds !== null && row.seconds > 0;
+  const perSecond = running ? done / row.seconds! : undefined;
+  const left = Math.max(0, (row.total ?? 0) - done);
+  return {
+    id: String(row.id),
+    model: row.model,
+    status: row.status,
+    paused: row.paused,
+    schema: row.target,
+    options: row.options,
+    total: row.total ?? 0,
+    done,
+    leftOut: row.left_out,
+    createdAt: row.created_at,
+    createdBy: row.created_by,
+    ...(perSecond ? { perSecond, secondsLeft: left / perSecond } : {}),
+    ...(row.waits_for ? { waitsFor: row.waits_for } : {}),
+    ...(row.failure ? { failure: failureView(row.failure) } : {}),
+    ...(row.diff ? { diff: row.diff } : {}),
+    ...(row.switched_at ? { switchedAt: row.switched_at, pauseMs: row.pause_ms ?? 0 } : {}),
+    ...(row.ended_at ? { endedAt: row.ended_at } : {}),
+  };
+}
+
+function failureView({ error = '', id, source, type, key }: NonNullable<RebuildRow['failure']>) {
+  return id === undefined ? { error } : { error, id, source, type, key };
+}

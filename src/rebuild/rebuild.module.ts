@@ -1,0 +1,40 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
+import type { ReadModel } from '../contract/read-model.ts';
+import { Build, DATABASE_URL } from './build.ts';
+import { Differ } from './diff.ts';
+import { LaneSource } from './lane-source.ts';
+import { READ_MODELS_TOKEN, ReadModelRegistry } from './read-model-registry.ts';
+import { ReadModelsController } from './read-models.controller.ts';
+import { RebuildMetrics } from './rebuild-metrics.ts';
+import { RebuildStatements } from './rebuild-statements.ts';
+import { RebuildStore } from './rebuild-store.ts';
+import { Rebuilds } from './rebuilds.ts';
+import { Replay } from './replay.ts';
+import { Switch } from './switch.ts';
+
+/** Read models, and computing one of them anew while the old one is read. */
+@Module({})
+export class RebuildModule {
+  static with(databaseUrl: string, readModels: readonly ReadModel[]): DynamicModule {
+    return {
+      module: RebuildModule,
+      imports: [DiscoveryModule],
+      controllers: [ReadModelsController],
+      providers: [
+        { provide: DATABASE_URL, useValue: databaseUrl },
+        { provide: READ_MODELS_TOKEN, useValue: readModels },
+        ReadModelRegistry,
+        RebuildStatements,
+        RebuildStore,
+        RebuildMetrics,
+        LaneSource,
+        Replay,
+        Build,
+        Differ,
+        Switch,
+        Rebuilds,
+      ],
+    };
+  }
+}

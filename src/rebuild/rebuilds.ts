@@ -1,0 +1,118 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { doubled, type Loop, type Next } from '../clock/loop.ts';
+import { Loops } from '../clock/loops.ts';
+import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { LOG, type Log } from '../telemetry/logger.ts';
+import { Build } from './build.ts';
+import { Differ } from './diff.ts';
+import { ReadModelRegistry, type RegisteredModel } from './read-model-registry.ts';
+import type { Rebuild } from './rebuild.ts';
+import { RebuildMetrics } from './rebuild-metrics.ts';
+import { RebuildStatements } from './rebuild-statements.ts';
+import { Replay } from './replay.ts';
+import { Switch } from './switch.ts';
+
+const IDLE_MS = 1_000;
+/** Batches at a time: one keeps the database busy while the other keeps this process busy. */
+const PARALLEL = 2;
+/** Live messages that wait: from here on, live traffic has a backlog, and a rebuild keeps to its share. */
+const BACKLOG = 1_000;
+const MAX_PAUSE_MS = 5_000;
+/** A switch, or its comparison, that has to wait is tried again after this time. */
+const RETRY_MS = 200;
+
+/** Any replica with the role `inbox` works on every open rebuild: step by step, each of them committed. */
+@Injectable()
+export class Rebuilds {
+  private readonly loop: Loop;
+  /** In a row. */
+  private failedSwitches = 0;
+
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Pick<Settings, 'rebuildShare'>,
+    @Inject(LOG) private readonly log: Log,
+    private readonly statements: RebuildStatements,
+    private readonly registry: ReadModelRegistry,
+    private readonly build: Build,
+    private readonly replay: Replay,
+    private readonly differ: Differ,
+    private readonly switching: Switch,
+    private readonly metrics: RebuildMetrics,
+    loops: Loops,
+  ) {
+    this.loop = loops.run('inbox', 'rebuild', IDLE_MS, () => this.pass());
+  }
+
+  wake(): void {
+    this.loop.wake();
+  }
+
+  private async pass(): Promise<Next> {
+    const waits: number[] = [];
+    for (const rebuild of await this.statements.atWork()) {
+      const model = this.registry.find(rebuild.model);
+      if (model && sameMigrations(rebuild, model)) waits.push(await this.step(rebuild, model));
+    }
+    if (waits.length === 0) return 'idle';
+    const afterMs = Math.min(...waits);
+    return afterMs > 0 ? { afterMs } : 'again';
+  }
+
+  /** One step; returns how long to wait before the next. */
+  private async step(rebuild: Rebuild, model: RegisteredModel): Promise<number> {
+    if (rebuild.status === 'building') return (await this.build.run(rebuild, model)) ? 0 : RETRY_MS;
+    if (rebuild.status === 'comparing') return this.compare(rebuild, model);
+    const startedAtMs = performance.now();
+    const batches = Array.from({ length: PARALLEL }, () => this.replay.batch(rebuild, model));
+    const done = await Promise.all(batches);
+    const count = done.reduce<number>((sum, one) => sum + (one ?? 0), 0);
+    this.metrics.replayed(rebuild.model, count);
+    if (done.some((one) => one === undefined) && count < BACKLOG) return this.caughtUp(rebuild, model);
+    return this.pauseAfter(performance.now() - startedAtMs);
+  }
+
+  /** Nothing is left of what was applied so far. */
+  private async caughtUp(rebuild: Rebuild, model: RegisteredModel): Promise<number> {
+    if (rebuild.status === 'ready') return IDLE_MS;
+    if (rebuild.status === 'replaying') {
+      const needsDiff = rebuild.direction === 'forward' && !rebuild.compared;
+      await this.statements.moveOn(rebuild.id, 'replaying', needsDiff ? 'comparing' : 'switching');
+      return 0;
+    }
+    const pauseMs = await this.switching.run(rebuild, model);
+    if (pauseMs === undefined) return this.retryMs();
+    this.failedSwitches = 0;
+    this.metrics.switched(rebuild.model, pauseMs);
+    this.log.info(
+      { event: 'rebuild.switched', model: rebuild.model, direction: rebuild.direction, pauseMs },
+      'a read model was switched to its other schema',
+    );
+    return 0;
+  }
+
+  /** Every try may hold up live messages for as long as it waits, so they become rare. */
+  private retryMs(): number {
+    this.failedSwitches += 1;
+    return Math.min(MAX_PAUSE_MS, doubled(RETRY_MS, this.failedSwitches));
+  }
+
+  private async compare(rebuild: Rebuild, model: RegisteredModel): Promise<number> {
+    const following = { ...rebuild, status: 'replaying' as const };
+    const diff = await this.differ.run(following, model);
+    if (!diff) return RETRY_MS;
+    await this.statements.compared(rebuild.id, diff, rebuild.options.dryRun ? 'ready' : 'switching');
+    return 0;
+  }
+
+  /** While live messages wait, a rebuild works no more than its share of the time. */
+  private async pauseAfter(busyMs: number): Promise<number> {
+    const share = this.settings.rebuildShare / 100;
+    if (share >= 1 || (await this.statements.waiting(BACKLOG)) < BACKLOG) return 0;
+    return Math.min(MAX_PAUSE_MS, Math.round((busyMs * (1 - share)) / share));
+  }
+}
+
+/** Replicas of another version, with other migrations, leave a rebuild to those that started it. */
+function sameMigrations({ migrations }: Rebuild, model: RegisteredModel): boolean {
+  return migrations.join() === model.migrations.join();
+}

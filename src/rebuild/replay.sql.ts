@@ -1,0 +1,39 @@
+/**
+ * First statement of a batch: as long as it runs, nobody changes the rebuild; a cancel or a switch waits for it.
+ * $1 rebuild, $2 target
+ */
+export const SHARE_REBUILD = `
+  SELECT id FROM rebuild WHERE id = $1 AND target = $2 AND NOT paused AND status IN ('replaying', 'comparing', 'ready', 'switching') FOR SHARE`;
+
+/** Lanes that are where they were when their messages were read. Others are at work on the rest. $1 rebuild, $2 lanes, $3 applied, $4 positions */
+export const LOCK_LANES = `
+  SELECT progress.lane FROM rebuild_lane AS progress
+  JOIN unnest($2::int[], $3::bigint[], $4::bigint[]) AS read(lane, applied, position) USING (lane, applied, position)
+  WHERE progress.rebuild = $1 ORDER BY progress.lane FOR UPDATE OF progress SKIP LOCKED`;
+
+/** $1 rebuild, $2 lanes, $3 applied, $4 positions, $5 numbers of messages */
+export const ADVANCE = `
+  UPDATE public.rebuild_lane AS progress SET applied = next.applied, position = next.position, done = done + next.count
+  FROM unnest($2::int[], $3::bigint[], $4::bigint[], $5::bigint[]) AS next(lane, applied, position, count)
+  WHERE progress.rebuild = $1 AND progress.lane = next.lane`;
+
+/**
+ * Rows written so far, by table outside of the target. The numbers include earlier transactions of the session that the
+ * server has not summed up yet, so they are compared with those at the beginning of the batch. $1 target
+ */
+export const WRITES_ELSEWHERE = `
+  SELECT format('%I.%I', schemaname, relname) AS name, n_tup_ins + n_tup_upd + n_tup_del AS writes FROM pg_stat_xact_user_tables
+  WHERE n_tup_ins + n_tup_upd + n_tup_del > 0 AND schemaname <> $1`;
+
+/** $1 rebuild */
+export const SKIPPED = 'SELECT position FROM rebuild_failure WHERE rebuild = $1';
+
+/** $1 rebuild, $2 position, $3 source, $4 id, $5 error, $6 by, $7 reason */
+export const RECORD_FAILURE = `
+  INSERT INTO rebuild_failure (rebuild, position, source, id, error, skipped_by, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
+  ON CONFLICT DO NOTHING`;
+
+/** $1 rebuild, $2 failure */
+export const STOP = `
+  UPDATE rebuild SET status = 'failed', failure = $2
+  WHERE id = $1 AND status IN ('replaying', 'comparing', 'ready', 'switching')`;

@@ -1,0 +1,119 @@
+import { Injectable } from '@nestjs/common';
+import { Database } from '../database/database.ts';
+import { codeOf } from '../database/errors.ts';
+import type { Transaction } from '../database/transaction.ts';
+import { LaneSource } from './lane-source.ts';
+import type { RegisteredModel } from './read-model-registry.ts';
+import { nextSchema, previousSchema, type Rebuild } from './rebuild.ts';
+import { Replay } from './replay.ts';
+import { ASK, DEPENDENTS, FOLLOW_AGAIN, LEFT_OUT, LOCK_INBOX, LOCK_REBUILD, SWITCHED } from './switch.sql.ts';
+
+/** What one transaction may still have to apply while all lanes wait for it. */
+const MAX_TAIL = 2_000;
+const LOCK_TIMEOUT = '2s';
+const LOCK_NOT_AVAILABLE = '55P03';
+
+/** Guards that a fault run removes, to show that they are needed. */
+export const SWITCH_GUARDS = { fence: true };
+
+/** Not now; the message says what it waits for. */
+class NotNow extends Error {}
+
+/** An operator has to decide; the message says what about. */
+class AskFirst extends Error {}
+
+/** Makes the other schema the living one, in one short transaction in which no message is applied. */
+@Injectable()
+export class Switch {
+  constructor(
+    private readonly database: Database,
+    private readonly source: LaneSource,
+    private readonly replay: Replay,
+  ) {}
+
+  /** Returns the pause in milliseconds; undefined if it has to wait, or another replica was faster. */
+  async run(rebuild: Rebuild, model: RegisteredModel): Promise<number | undefined> {
+    try {
+      return await this.database.transaction((tx) => this.inTransaction(rebuild, model, tx));
+    } catch (error) {
+      if (error instanceof AskFirst) {
+        await this.database.execute(ASK, [rebuild.id, error.message]);
+        return undefined;
+      }
+      const reason = waitsFor(error);
+      if (reason === undefined) throw error;
+      await this.database.execute(FOLLOW_AGAIN, [rebuild.id, reason]);
+      return undefined;
+    }
+  }
+
+  private async inTransaction(
+    rebuild: Rebuild,
+    model: RegisteredModel,
+    tx: Transaction,
+  ): Promise<number | undefined> {
+    await tx.execute(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);
+    const [mine] = await tx.query(LOCK_REBUILD, [rebuild.id]);
+    if (!mine) return undefined;
+    const startedAtMs = performance.now();
+    if (SWITCH_GUARDS.fence) await tx.query(LOCK_INBOX);
+    await this.applyTail(rebuild, model, tx);
+    await this.refuseLeftOut(rebuild, tx);
+    await this.refuseDependents(model.name, tx);
+    const target = await this.swap(rebuild, tx);
+    const pauseMs = Math.ceil(performance.now() - startedAtMs);
+    await tx.execute(SWITCHED, [
+      rebuild.id,
+      rebuild.direction === 'forward' ? 'switched' : 'rolled-back',
+      target,
+      pauseMs,
+    ]);
+    return pauseMs;
+  }
+
+  private async applyTail(rebuild: Rebuild, model: RegisteredModel, tx: Transaction): Promise<void> {
+    const behind = await this.source.behind(rebuild.id, tx);
+    if (behind.length === 0) return;
+    const perLane = Math.ceil(MAX_TAIL / behind.length);
+    const rows = await this.source.next(behind, perLane, model.types, tx);
+    if (rows.length >= MAX_TAIL)
+      throw new NotNow(
+        `more than ${MAX_TAIL} messages came while it was about to switch; it catches up first`,
+      );
+    if (rows.some((row) => this.replay.needsCall(model, row)))
+      throw new NotNow('a message that came last needs its prepare; it catches up first');
+    await this.replay.apply(rebuild, model, rows, new Map(), tx);
+    // One lane has more than its part, or payloads are so large that they are read in parts.
+    if ((await this.source.behind(rebuild.id, tx)).length > 0)
+      throw new NotNow('the last messages were too many for one transaction; it catches up first');
+  }
+
+  private async refuseLeftOut({ id, options, direction }: Rebuild, tx: Transaction): Promise<void> {
+    if (options.acceptFailures || direction === 'back') return;
+    const [row] = await tx.query<{ count: number }>(LEFT_OUT, [id]);
+    if (row!.count > 0)
+      throw new AskFirst(`${row!.count} messages failed and were left out; "switch" accepts that`);
+  }
+
+  private async refuseDependents(living: string, tx: Transaction): Promise<void> {
+    const [outside] = await tx.query<{ name: string }>(DEPENDENTS, [living]);
+    if (outside)
+      throw new NotNow(
+        `${outside.name} would keep to the old tables; drop it, and create it again after the switch`,
+      );
+  }
+
+  private async swap({ model, target, direction }: Rebuild, tx: Transaction): Promise<string> {
+    const kept = direction === 'forward' ? previousSchema(model) : nextSchema(model);
+    await tx.execute(`ALTER SCHEMA ${model} RENAME TO ${kept}`);
+    await tx.execute(`ALTER SCHEMA ${target} RENAME TO ${model}`);
+    return kept;
+  }
+}
+
+function waitsFor(error: unknown): string | undefined {
+  if (error instanceof NotNow) return error.message;
+  if (codeOf(error) === LOCK_NOT_AVAILABLE)
+    return `a batch of live messages held its lanes for longer than ${LOCK_TIMEOUT}; it tries again`;
+  return undefined;
+}
