@@ -520,7 +520,7 @@ describe('errors of the database', () => {
 
   it('are recognised when every connection is in use for too long', async () => {
     await database.close();
-    database = open({ databasePoolSize: 1, databaseConnectTimeout: 50 });
+    database = open({ databasePoolSize: 1, databaseConnectTimeout: 1_000 });
     await database.transaction(async () => {
       expect(await isAwayFor(database.query('SELECT 1'))).toBe(true);
     });

@@ -202,7 +202,8 @@ describe('schedules', () => {
       CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
         'SELECT pg_catalog.clock_timestamp() + by FROM public.jump';
       ALTER DATABASE ${pathname.slice(1)} SET search_path = public, pg_catalog`);
-    const replica = await startApp(jumping);
+    // Without read models, so that its sessions have the search_path of the database.
+    const replica = await startApp(jumping, {}, []);
     const jump = (by: string) => jumping.query('UPDATE jump SET by = $1::interval', [by]);
     const every = async (name: string) => {
       const body = { cron: '* * * * * *', type: 'tick', payload: 1, onMissed: 'skip' };

@@ -9,8 +9,8 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** Tests find the tables of the service's read model, and of their own, as the service does. */
-const SEARCH_PATH = '-c search_path=recruitment,tested,issuing_checks,outages,campaigns,chain,public';
+/** Tests find the tables of read models, and make their own where sessions without read models find them. */
+const SEARCH_PATH = '-c search_path=public,recruitment,tested,issuing_checks,outages,campaigns,chain';
 
 /** A database of its own for a test file, cloned from the migrated template (or empty). */
 export async function createDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
