@@ -4,6 +4,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+export { checkNode } from './check-node.mjs';
+
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** Runs one command in the project's folder; a failure ends the process with its exit code. */
@@ -16,13 +18,6 @@ export function run(command, args, options = {}) {
   });
   if (result.error) throw result.error;
   if (result.status !== 0) process.exit(result.status ?? 1);
-}
-
-export function checkNode() {
-  const [major, minor] = process.versions.node.split('.').map(Number);
-  if (major > 20 || (major === 20 && minor >= 19)) return;
-  console.error(`sluice: Node ${process.versions.node} is too old; 20.19 or newer is needed`);
-  process.exit(1);
 }
 
 /** Runs `npm ci` only if the installed packages differ from the lock file, so that it works offline once installed. */

@@ -1,12 +1,17 @@
 #!/usr/bin/env node
-// `npx sluice …`: runs the command line; installs and builds first if necessary.
+// `npx sluice …`: runs the command line. In a checkout, where the sources are, it installs and builds first if necessary;
+// the package has neither ready.mjs nor sources, and comes built.
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { build, checkNode, install, root } from './ready.mjs';
+import { checkNode } from './check-node.mjs';
 
 checkNode();
-const log = (line) => console.error(line);
-if (!existsSync(join(root, 'node_modules'))) install(log);
-build(log);
-await import(pathToFileURL(join(root, 'dist/src/cli/main.js')));
+const ready = new URL('ready.mjs', import.meta.url);
+if (existsSync(ready)) await prepare();
+await import(new URL('../dist/src/cli/main.js', import.meta.url));
+
+async function prepare() {
+  const { build, install } = await import(ready);
+  const log = (line) => console.error(line);
+  if (!existsSync(new URL('../node_modules', import.meta.url))) install(log);
+  build(log);
+}

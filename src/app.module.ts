@@ -11,7 +11,6 @@ import { InboxModule } from './inbox/inbox.module.ts';
 import { LanesModule } from './lanes/lanes.module.ts';
 import { ListenersModule } from './listeners/listeners.module.ts';
 import { OutboxModule } from './outbox/outbox.module.ts';
-import { ReadModelsModule } from './read-models/read-models.module.ts';
 import { RebuildModule } from './rebuild/rebuild.module.ts';
 import { schemaOf } from './schema.ts';
 import type { Log } from './telemetry/logger.ts';
@@ -43,7 +42,7 @@ export class AppModule {
         DefinitionsModule,
         InboxModule,
         OutboxModule,
-        ReadModelsModule.with(readModels),
+        ...readModels.map(({ module }) => module),
         RebuildModule.with(databaseUrl, readModels),
         UpkeepModule,
       ],

@@ -11,7 +11,6 @@ import { ResponsesInFlight } from './http/responses-in-flight.ts';
 import type { Route } from './http/routes.ts';
 import { Server } from './http/server.ts';
 import { Callers } from './http/session/callers.ts';
-import { READ_MODELS } from './read-models/read-models.module.ts';
 import type { Log } from './telemetry/logger.ts';
 import { NestLog } from './telemetry/nest-log.ts';
 import { Readiness } from './upkeep/health/readiness.ts';
@@ -30,7 +29,7 @@ export async function createApp(
   databaseUrl: string,
   settings: Settings,
   log: Log,
-  readModels: readonly ReadModel[] = READ_MODELS,
+  readModels: readonly ReadModel[],
 ): Promise<App> {
   const server = new Server(settings, log);
   const nest = await NestFactory.create<NestFastifyApplication>(

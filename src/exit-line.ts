@@ -3,6 +3,7 @@ import { EmbeddedPostgresError } from './database/embedded/embedded-postgres-err
 import { MigrationError } from './database/migrate.ts';
 import { DatabaseUnusableError } from './database/server-check.ts';
 import { DeclarationError } from './inbox/denormalizers/declared-denormalizer.ts';
+import { ReadModelsError } from './read-models-error.ts';
 
 /** Why the process ends: one line with the next step for a known error, otherwise the stack. */
 export function exitLine(error: unknown): string {
@@ -12,6 +13,7 @@ export function exitLine(error: unknown): string {
     MigrationError,
     DatabaseUnusableError,
     DeclarationError,
+    ReadModelsError,
   ];
   if (expected.some((type) => error instanceof type)) return `sluice: ${(error as Error).message}`;
   const { code, port, address, message } = error as Partial<

@@ -1,25 +1,6 @@
-import { loadSettings } from './config/settings.ts';
-import { createLog } from './telemetry/logger.ts';
-import { startTracing, tracingWanted } from './telemetry/tracing.ts';
+import { createSluice } from './index.ts';
 
-/** Tracing must start before the packages it traces are loaded, so the service is imported only after it. */
-async function main(): Promise<void> {
-  const settings = loadSettings(process.env);
-  const log = createLog(settings);
-  const tracing = tracingWanted(process.env) ? await startTracing(process.env, log) : undefined;
-  try {
-    const { serve } = await import('./serve.ts');
-    await serve(settings, log);
-  } finally {
-    await tracing?.stop();
-  }
-}
-
-main().then(
-  () => process.exit(),
-  async (error) => {
-    const { exitLine } = await import('./exit-line.ts');
-    process.stderr.write(`${exitLine(error)}\n`);
-    process.exit(1);
-  },
-);
+/** The service with the read models of this repository; imported late, as tracing requires. */
+await createSluice({
+  readModels: async () => (await import('./read-models/read-models.module.ts')).READ_MODELS,
+}).serve();

@@ -33,7 +33,6 @@ import { AppliedOrder1763251200100 } from '../migrations/1763251200100-applied-o
 import { Rebuilds1763251200101 } from '../migrations/1763251200101-rebuilds.ts';
 import { SealedCredentials1763251200160 } from '../migrations/1763251200160-sealed-credentials.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
-import { READ_MODELS } from './read-models/read-models.module.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
 const ENGINE: SchemaPart = {
@@ -80,6 +79,3 @@ const ENGINE: SchemaPart = {
 export function schemaOf(readModels: readonly SchemaPart[]): readonly SchemaPart[] {
   return [ENGINE, ...readModels];
 }
-
-/** The whole schema of this version. */
-export const SCHEMA = schemaOf(READ_MODELS);

@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { banner } from './banner.ts';
 import { startWatchdog } from './clock/watchdog.ts';
 import type { Settings } from './config/settings.ts';
+import type { ReadModel } from './contract/read-model.ts';
 import { type Service, startService } from './service.ts';
 import type { Log } from './telemetry/logger.ts';
 
@@ -9,12 +10,12 @@ import type { Log } from './telemetry/logger.ts';
  * Starts the service, serves until a stop signal, drains. Exit code 0 after a drain, 1 if it
  * could not start or lost its embedded database.
  */
-export async function serve(settings: Settings, log: Log): Promise<void> {
+export async function serve(settings: Settings, log: Log, readModels: readonly ReadModel[]): Promise<void> {
   // A pipe without a reader or a closed terminal must not end the process in the middle of a drain.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   const stopping = stopSignal(settings, log);
   startWatchdog(settings.watchdogTimeout);
-  const service = await startService(settings, log);
+  const service = await startService(settings, log, readModels);
   process.stdout.write(banner(settings, service));
   process.exitCode = await Promise.race([stopping, databaseLoss(service, log)]);
   await service.stop();

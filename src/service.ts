@@ -1,10 +1,11 @@
 import { resolve } from 'node:path';
 import { type App, createApp } from './app.ts';
 import type { Settings } from './config/settings.ts';
+import type { ReadModel } from './contract/read-model.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './database/embedded/embedded-postgres.ts';
 import { MigrationError, migrate, pendingMigrations } from './database/migrate.ts';
 import { checkServer } from './database/server-check.ts';
-import { SCHEMA } from './schema.ts';
+import { schemaOf } from './schema.ts';
 import type { Log } from './telemetry/logger.ts';
 
 export interface Service {
@@ -17,7 +18,11 @@ export interface Service {
 }
 
 /** Starts database, migrations and application, in this order; on a failure stops what was started before. */
-export async function startService(settings: Settings, log: Log): Promise<Service> {
+export async function startService(
+  settings: Settings,
+  log: Log,
+  readModels: readonly ReadModel[],
+): Promise<Service> {
   const embedded = settings.databaseUrl ? undefined : await startEmbedded(settings, log);
   // An exit without stop() (a second signal, a drain that takes too long) would leave PostgreSQL running for ever.
   process.once('exit', () => embedded?.requestStop());
@@ -25,8 +30,8 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
   try {
     const databaseUrl = settings.databaseUrl ?? embedded!.url;
     const version = await checkServer(databaseUrl, settings.databaseConnectTimeout);
-    await prepareSchema(databaseUrl, settings, log);
-    app = await createApp(databaseUrl, settings, log);
+    await prepareSchema(databaseUrl, settings, log, readModels);
+    app = await createApp(databaseUrl, settings, log, readModels);
     const url = await app.listen();
     log.info({ event: 'service.started', url, roles: settings.roles, postgres: version }, 'serving');
     return {
@@ -42,15 +47,21 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
 }
 
 /** Brings the schema up to date; with MIGRATIONS=off, refuses to run on one that is not. */
-export async function prepareSchema(databaseUrl: string, settings: Settings, log: Log): Promise<void> {
+export async function prepareSchema(
+  databaseUrl: string,
+  settings: Settings,
+  log: Log,
+  readModels: readonly ReadModel[],
+): Promise<void> {
+  const schema = schemaOf(readModels);
   if (settings.migrations === 'off') {
-    const pending = await pendingMigrations(databaseUrl, settings, SCHEMA);
+    const pending = await pendingMigrations(databaseUrl, settings, schema);
     if (pending.length === 0) return;
     throw new MigrationError(
       `these migrations have not run: ${pending.join(', ')}; run "npm run migrate" first`,
     );
   }
-  const names = await migrate(databaseUrl, settings, SCHEMA);
+  const names = await migrate(databaseUrl, settings, schema);
   if (names.length) log.info({ event: 'database.migrated', migrations: names }, 'the schema is up to date');
 }
 

@@ -7,6 +7,7 @@ import { consume } from './commands/consume.ts';
 import { deadLetters } from './commands/dead-letters.ts';
 import { doctor } from './commands/doctor.ts';
 import { groups } from './commands/groups.ts';
+import { init } from './commands/init.ts';
 import { listen } from './commands/listen.ts';
 import { pull } from './commands/pull.ts';
 import { rebuild } from './commands/rebuild.ts';
@@ -14,6 +15,7 @@ import { replay } from './commands/replay.ts';
 import { schedules } from './commands/schedules.ts';
 import { seekFrom } from './commands/seek.ts';
 import { sendFrom } from './commands/send.ts';
+import { migrate, serve } from './commands/serve.ts';
 import { status } from './commands/status.ts';
 import { topics } from './commands/topics.ts';
 import { Output, type Terminal } from './output.ts';
@@ -44,6 +46,9 @@ export async function runCli(given: readonly string[], process: CliProcess): Pro
     schedules,
     listen,
     doctor,
+    init,
+    serve,
+    migrate,
   ];
   const output = new Output(terminal, given.includes('--json'));
   try {

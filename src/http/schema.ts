@@ -3,16 +3,15 @@ import type { OpenAPIObject } from '@nestjs/swagger';
 type Schemas = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>;
 export type SchemaObject = Exclude<Schemas[string], { $ref: string }>;
 
-declare const shown: unique symbol;
-
 /**
  * A schema of the OpenAPI document that also has the TypeScript type of what it describes. The view of a response is typed
  * by its schema, so a member that one of them lacks does not compile.
+ * `shownAs` is never set. (A unique symbol cannot be named in emitted declarations.)
  */
-export type Schema<T = unknown> = SchemaObject & { readonly [shown]?: T };
+export type Schema<T = unknown> = SchemaObject & { readonly shownAs?: T };
 
 /** What a view returns for a schema. */
-export type Shown<S> = S extends { readonly [shown]?: infer T } ? T : never;
+export type Shown<S> = S extends { readonly shownAs?: infer T } ? T : never;
 
 type Fields = Readonly<Record<string, Schema>>;
 type ShownFields<Required extends Fields, Optional extends Fields> = {

@@ -1,4 +1,3 @@
-import { type DynamicModule, Module } from '@nestjs/common';
 import type { ReadModel } from '../contract/read-model.ts';
 import { recruitment } from './recruitment/recruitment.module.ts';
 
@@ -7,10 +6,3 @@ export const READ_MODELS: readonly ReadModel[] = [
   // Example. To remove it, delete its folder and its test.
   recruitment,
 ];
-
-@Module({})
-export class ReadModelsModule {
-  static with(readModels: readonly ReadModel[]): DynamicModule {
-    return { module: ReadModelsModule, imports: readModels.map(({ module }) => module) };
-  }
-}

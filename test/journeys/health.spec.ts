@@ -21,7 +21,8 @@ afterAll(() => database.drop());
 describe('a replica', () => {
   it('is ready from when it listens until it starts to stop, and returns the reason before and after', async () => {
     const settings = loadSettings({ PORT: '0', ROLES: 'api' });
-    const app = await createApp(database.url, settings, createLog(settings, { write: () => undefined }));
+    const log = createLog(settings, { write: () => undefined });
+    const app = await createApp(database.url, settings, log, []);
     expect(readyz(app.nest)).toEqual([503, { status: 'starting' }]);
     await app.listen();
     expect(readyz(app.nest)).toEqual([200, { status: 'ready' }]);

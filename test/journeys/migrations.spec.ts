@@ -5,10 +5,11 @@ import { loadSettings } from '../../src/config/settings.ts';
 import { dataSourceOptions, type SchemaPart } from '../../src/database/data-source-options.ts';
 import { MigrationError, migrate, pendingMigrations } from '../../src/database/migrate.ts';
 import { withSearchPath } from '../../src/database/model-schemas.ts';
-import { SCHEMA } from '../../src/schema.ts';
+import { READ_MODELS } from '../../src/read-models/read-models.module.ts';
 import { prepareSchema } from '../../src/service.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { SCHEMA } from '../support/schema.ts';
 
 const SETTINGS = loadSettings({});
 const ALL = SCHEMA.flatMap((part) => part.migrations).map(({ name }) => name);
@@ -245,7 +246,7 @@ describe('MIGRATIONS=off', () => {
   const log = createLog(off, { write: () => undefined });
 
   it('refuses an outdated schema, names what is missing and what to do, and changes nothing', async () => {
-    const refused = prepareSchema(database.url, off, log);
+    const refused = prepareSchema(database.url, off, log, READ_MODELS);
     await expect(refused).rejects.toThrow(
       new MigrationError(`these migrations have not run: ${ALL.join(', ')}; run "npm run migrate" first`),
     );
@@ -253,8 +254,8 @@ describe('MIGRATIONS=off', () => {
   });
 
   it('accepts a schema that is up to date', async () => {
-    await prepareSchema(database.url, SETTINGS, log);
-    await prepareSchema(database.url, off, log);
+    await prepareSchema(database.url, SETTINGS, log, READ_MODELS);
+    await prepareSchema(database.url, off, log, READ_MODELS);
   });
 });
 

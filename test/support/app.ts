@@ -3,6 +3,7 @@ import { loadSettings, type Settings } from '../../src/config/settings.ts';
 import type { ReadModel } from '../../src/contract/read-model.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import { OpenApi } from '../../src/http/openapi.ts';
+import { READ_MODELS } from '../../src/read-models/read-models.module.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
 import type { TestDatabase } from './database.ts';
 import { DescribedAnswers, type Document } from './described-answers.ts';
@@ -64,7 +65,7 @@ export async function startApp(
     },
   );
   if (readModels) await migrate(database.url, settings, readModels);
-  const app = await createApp(database.url, settings, log, readModels);
+  const app = await createApp(database.url, settings, log, readModels ?? READ_MODELS);
   const undescribed = watchAnswers(app);
   const url = await app.listen();
   return {

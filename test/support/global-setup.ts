@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { loadSettings } from '../../src/config/settings.ts';
 import { startEmbeddedPostgres } from '../../src/database/embedded/embedded-postgres.ts';
 import { migrate } from '../../src/database/migrate.ts';
-import { SCHEMA } from '../../src/schema.ts';
 import { withClient } from './client.ts';
 import { urlOf } from './database.ts';
+import { SCHEMA } from './schema.ts';
 
 /** Starts one server per run and creates the migrated template that every test file clones. */
 export default async function globalSetup(): Promise<void> {

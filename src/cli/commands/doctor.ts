@@ -4,18 +4,20 @@ import { type Finding, failed } from '../doctor/finding.ts';
 import { checkService } from '../doctor/service-checks.ts';
 import { checkSettings } from '../doctor/settings-checks.ts';
 import { table } from '../output.ts';
+import { READ_MODELS_OPTION } from './serve.ts';
 
 export const doctor: Command = {
   name: 'doctor',
   summary: 'Check the settings, the database and the service for problems.',
   usages: [''],
   options: {
+    ...READ_MODELS_OPTION,
     offline: { type: 'boolean', about: 'Check only the settings and DATABASE_URL, not the service.' },
   },
   async run(args, context) {
     const findings = [
       ...checkSettings(context.environment),
-      ...(await databaseFindings(context)),
+      ...(await databaseFindings(context, args.texts('read-models'))),
       ...(args.flag('offline') ? [] : await checkService(context.api)),
     ];
     const isOk = findings.every(({ verdict }) => verdict !== 'failed');
@@ -35,13 +37,16 @@ export const doctor: Command = {
 };
 
 /** Checks DATABASE_URL as it is in the environment, where it may be malformed. */
-async function databaseFindings({ environment }: Context): Promise<readonly Finding[]> {
+async function databaseFindings(
+  { environment }: Context,
+  readModels: readonly string[],
+): Promise<readonly Finding[]> {
   const { DATABASE_URL } = environment;
   if (!DATABASE_URL) return [{ check: 'database', verdict: 'skipped', found: 'DATABASE_URL is not set' }];
   if (!URL.canParse(DATABASE_URL)) return [failed('database', 'DATABASE_URL is not a URL')];
   // Imported only here: it takes a second to load, and other commands do not need it.
   const { checkDatabase } = await import('../doctor/database-checks.ts');
-  return checkDatabase(DATABASE_URL);
+  return checkDatabase(DATABASE_URL, readModels);
 }
 
 function advice(findings: readonly Finding[]): string {

@@ -28,21 +28,28 @@ const TIMEOUT_MS = 10_000;
 const LONG_TRANSACTION_SECONDS = 300;
 
 /** Checks the server with the connection a replica would use. */
-export async function checkDatabase(url: string): Promise<readonly Finding[]> {
+export async function checkDatabase(
+  url: string,
+  readModels: readonly string[] = [],
+): Promise<readonly Finding[]> {
   try {
-    return await queryServer(url, 'sluice doctor', TIMEOUT_MS, (client) => findings(client, url));
+    return await queryServer(url, 'sluice doctor', TIMEOUT_MS, (client) => findings(client, url, readModels));
   } catch (error) {
     if (error instanceof DatabaseUnusableError) return [failed('database', error.message)];
     throw error;
   }
 }
 
-async function findings(client: pg.Client, url: string): Promise<readonly Finding[]> {
+async function findings(
+  client: pg.Client,
+  url: string,
+  readModels: readonly string[],
+): Promise<readonly Finding[]> {
   const askedAtMs = Date.now();
   const { rows } = await client.query<ServerState>(DOCTOR_QUERY);
   const halfwayMs = (askedAtMs + Date.now()) / 2;
   const state = rows[0]!;
-  return [...findingsOf(state, halfwayMs), await schema(url)];
+  return [...findingsOf(state, halfwayMs), await schema(url, readModels)];
 }
 
 /** Pure: derives the findings from the state of the server. */
@@ -107,11 +114,13 @@ function load(state: ServerState): Finding[] {
   return findings;
 }
 
-/** The migrations of this version against those of the database. */
-async function schema(url: string): Promise<Finding> {
+/** The migrations of this version, and of the read models in these files, against those of the database. */
+async function schema(url: string, files: readonly string[]): Promise<Finding> {
   await import('reflect-metadata');
-  const { SCHEMA } = await import('../../schema.ts');
-  const pending = await pendingMigrations(url, loadSettings({ DATABASE_URL: url }), SCHEMA);
+  const { schemaOf } = await import('../../schema.ts');
+  const { loadReadModels } = await import('../../load-read-models.ts');
+  const parts = schemaOf(await loadReadModels(files));
+  const pending = await pendingMigrations(url, loadSettings({ DATABASE_URL: url }), parts);
   if (pending.length === 0) return ok('migrations', 'up to date');
   return failed('migrations', `${pending.length} pending: ${pending.join(', ')}`, 'run "npm run migrate"');
 }
