@@ -1,19 +1,16 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type BuiltService, build, ROOT, run } from '../support/built-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { NODES, nodeOf, OTHER_NODES } from '../support/nodes.ts';
 import { reportSkipped } from '../support/report-skipped.ts';
 import { until } from '../support/until.ts';
 
 const PACKAGE = join(ROOT, 'packages/client');
-/** The version that runs the tests is one of them. */
-const OTHER_NODES = [22, 24];
-/** They have a lock file of their own, and `npm test` installs them: nothing is downloaded here. */
-const NODES = 'test/client/nodes';
 
 let database: TestDatabase;
 let service: BuiltService;
@@ -180,11 +177,4 @@ function npm(cwd: string, ...args: string[]): string {
   );
   if (status !== 0) throw new Error(`npm ${args.join(' ')}: ${stdout}${stderr}`);
   return stdout;
-}
-
-function nodeOf(version: number): string | undefined {
-  const platform = `${process.platform}-${process.arch}`;
-  const installed = join(ROOT, NODES, `node_modules/node${version}-${platform}/bin/node`);
-  const paths = [process.env[`NODE_${version}`], installed];
-  return paths.find((path) => path !== undefined && existsSync(path));
 }
