@@ -3,7 +3,8 @@
  * test/architecture/boundaries.spec.ts plants a violation of every rule and sees it caught.
  */
 const FOUNDATIONS = 'config|clock|telemetry|database|http|contract';
-const FEATURES = 'lanes|webhooks|brokers|inbox|outbox|listeners|topics|groups|definitions|read-models|rebuild|upkeep';
+const FEATURES =
+  'lanes|history|webhooks|brokers|inbox|outbox|listeners|topics|groups|definitions|read-models|rebuild|upkeep';
 /** What is put together from everything else: main, app, service, schema and the like. */
 const TOP = '^src/[^/]+\\.ts$';
 const VERSION = '^src/version\\.ts$';
@@ -38,7 +39,14 @@ module.exports = {
       severity: 'error',
       comment: 'And foundations, lanes, itself: what comes in does not know how it goes out.',
       from: { path: '^src/inbox/' },
-      to: { path: `^src/(?!(${FOUNDATIONS}|lanes|topics|inbox)/)`, pathNot: '^src/outbox/fan-out/' },
+      to: { path: `^src/(?!(${FOUNDATIONS}|lanes|topics|history|inbox)/)`, pathNot: '^src/outbox/fan-out/' },
+    },
+    {
+      name: 'history-stands-on-foundations',
+      severity: 'error',
+      comment: 'Inbox and upkeep read and write it; of listeners it knows how a pattern matches a type.',
+      from: { path: '^src/history/', pathNot: SPEC },
+      to: { path: `^src/(?!(${FOUNDATIONS}|history)/)`, pathNot: '^src/listeners/type-patterns\\.ts$' },
     },
     {
       name: 'webhooks-stand-on-foundations',

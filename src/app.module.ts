@@ -6,6 +6,7 @@ import type { ReadModel } from './contract/read-model.ts';
 import { DatabaseModule } from './database/database.module.ts';
 import { DefinitionsModule } from './definitions/definitions.module.ts';
 import { GroupsModule } from './groups/groups.module.ts';
+import { HistoryModule } from './history/history.module.ts';
 import { HttpModule } from './http/http.module.ts';
 import { InboxModule } from './inbox/inbox.module.ts';
 import { LanesModule } from './lanes/lanes.module.ts';
@@ -40,6 +41,7 @@ export class AppModule {
         TopicsModule,
         GroupsModule,
         DefinitionsModule,
+        HistoryModule,
         InboxModule,
         OutboxModule,
         ...readModels.map(({ module }) => module),

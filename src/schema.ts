@@ -31,6 +31,7 @@ import { Attention1763251200091 } from '../migrations/1763251200091-attention.ts
 import { CancelledJobs1763251200092 } from '../migrations/1763251200092-cancelled-jobs.ts';
 import { AppliedOrder1763251200100 } from '../migrations/1763251200100-applied-order.ts';
 import { Rebuilds1763251200101 } from '../migrations/1763251200101-rebuilds.ts';
+import { History1763251200120 } from '../migrations/1763251200120-history.ts';
 import { SealedCredentials1763251200160 } from '../migrations/1763251200160-sealed-credentials.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
@@ -71,6 +72,7 @@ const ENGINE: SchemaPart = {
     CancelledJobs1763251200092,
     AppliedOrder1763251200100,
     Rebuilds1763251200101,
+    History1763251200120,
     SealedCredentials1763251200160,
   ],
 };

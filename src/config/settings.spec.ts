@@ -335,6 +335,33 @@ describe('the settings', () => {
       expect([bad, faults({ RETENTION_TYPES: bad }).length]).toEqual([bad, 1]);
   });
 
+  it('for history lists patterns, each with a duration or "forever", in their order', () => {
+    expect(loadSettings({ HISTORY: 'urn:a/*=365d, urn:b=x=forever' }).history).toEqual([
+      { pattern: 'urn:a/*', ms: 31_536_000_000 },
+      { pattern: 'urn:b=x', ms: undefined },
+    ]);
+    for (const [bad, reason] of [
+      ['urn:a', '"urn:a" is not <pattern>=<duration>'],
+      ['=1d', '"=1d" is not <pattern>=<duration>'],
+      ['urn:a=forever,', '"" is not <pattern>=<duration>'],
+      ['urn:a=always', '"always" of urn:a is neither a duration nor "forever"'],
+      ['urn:a=8d,urn:a=forever', 'urn:a is given twice'],
+    ] as const)
+      expect(faults({ HISTORY: bad })).toEqual([
+        expect.stringContaining(`is not allowed: ${reason}; allowed: `),
+      ]);
+  });
+
+  it('refuse a history that is over when it begins', () => {
+    expect(faults({ HISTORY: 'urn:a=7d,urn:b=8d' })).toEqual([
+      expect.stringContaining('HISTORY urn:a=7d is not longer than RETENTION_FINISHED=7d: '),
+    ]);
+    expect(faults({ HISTORY: 'urn:a=9d', RETENTION_TYPES: 'urn:a=9d' })).toEqual([
+      expect.stringContaining('HISTORY urn:a=9d is not longer than RETENTION_TYPES urn:a=9d: '),
+    ]);
+    expect(faults({ HISTORY: 'urn:a=1d', RETENTION_TYPES: 'urn:a=1h' })).toEqual([]);
+  });
+
   it('for dead letter alerts are ascending thresholds, for all queues and for single ones', () => {
     expect(loadSettings({}).deadLetterAlerts).toEqual([{ queue: undefined, thresholds: [1, 5] }]);
     expect(loadSettings({ DEAD_LETTER_ALERTS: '1+5, billing=10' }).deadLetterAlerts).toEqual([

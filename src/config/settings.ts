@@ -80,7 +80,7 @@ function refuseUnsafe(settings: Settings): void {
       `HOST=${settings.host} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
     );
   }
-  errors.push(...retentionErrors(settings));
+  errors.push(...retentionErrors(settings), ...historyErrors(settings));
   if (errors.length) throw new SettingsError(errors);
 }
 
@@ -112,6 +112,19 @@ function retentionErrors(settings: Settings): string[] {
       'the sequence numbers of a producer would be removed before the ids of its messages',
     ),
   ];
+}
+
+/** A message must not be older than its time in history when it gets there. */
+function historyErrors({ history, retentionFinished, retentionTypes }: Settings): string[] {
+  return history.flatMap(({ pattern, ms }) => {
+    const ofType = retentionTypes.find(({ name }) => name === pattern);
+    const finishedMs = ofType?.ms ?? retentionFinished;
+    if (ms === undefined || ms > finishedMs) return [];
+    const finished = `${ofType ? `RETENTION_TYPES ${pattern}` : 'RETENTION_FINISHED'}=${formatDuration(finishedMs)}`;
+    return [
+      `HISTORY ${pattern}=${formatDuration(ms)} is not longer than ${finished}: messages would be removed from history as soon as they get there; make it longer, or remove the pattern`,
+    ];
+  });
 }
 
 function shorterThan(

@@ -5,10 +5,13 @@ import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
 import {
   ADD_PRODUCERS,
+  COMPARE_ARCHIVED,
   COMPARE_MESSAGES,
   FIND_SEQUENCES,
+  INSERT_FINISHED,
   INSERT_MESSAGES,
   LOCK_PRODUCERS,
+  REMOVE_ARCHIVED,
   SAVE_PRODUCERS,
 } from './ingest.sql.ts';
 import type { Status } from './messages-store.ts';
@@ -45,7 +48,28 @@ export class IngestStore {
     return this.database.transaction(work);
   }
 
-  /** Returns the messages that were new, in no particular order. */
+  /** Returns the messages that were new, in no particular order: those that are neither in the inbox nor in history. */
+  async insertNew(messages: readonly NewMessage[], tx?: Transaction): Promise<InsertedMessage[]> {
+    const statements = insertAndCheck(messages);
+    const results = tx
+      ? await Promise.all(statements.map(([sql, values]) => tx.query<unknown>(sql, values)))
+      : await this.database.inOneRoundTrip(statements);
+    return withoutArchived(results);
+  }
+
+  /** Returns the positions of those that were new. They must be moved to history in the same transaction. */
+  async insertFinished(
+    messages: readonly NewMessage[],
+    receivedAt: readonly string[],
+    tx: Transaction,
+  ): Promise<(InsertedMessage & { position: number })[]> {
+    const [, ...check] = insertAndCheck(messages);
+    const insert = [INSERT_FINISHED, [recordset(messages), receivedAt]] as const;
+    const results = [insert, ...check].map(([sql, values]) => tx.query<unknown>(sql, values));
+    return withoutArchived(await Promise.all(results)) as (InsertedMessage & { position: number })[];
+  }
+
+  /** For messages whose ids are new: they are not looked for in history. */
   insert(messages: readonly NewMessage[], on: Statements = this.database): Promise<InsertedMessage[]> {
     return on.query<InsertedMessage>(INSERT_MESSAGES, [recordset(messages)]);
   }
@@ -55,22 +79,26 @@ export class IngestStore {
     message: NewMessage,
     piggyback: readonly Statement[],
   ): Promise<{ inserted: InsertedMessage[]; results: unknown[][] }> {
-    const insert = [INSERT_MESSAGES, [recordset([message])]] as const;
-    const [inserted, , ...results] = await this.database.inOneRoundTrip([
-      insert,
-      [FORCE_INDEX_PLANS],
-      ...piggyback,
-    ]);
-    return { inserted: inserted as InsertedMessage[], results };
+    const stored = insertAndCheck([message]);
+    const results = await this.database.inOneRoundTrip([...stored, ...piggyback]);
+    return { inserted: withoutArchived(results), results: results.slice(stored.length) };
   }
 
   /** By index, the stored message of the same identity. It is as durable as an accepted one, once the transaction is committed. */
   async compare(messages: readonly NewMessage[], tx?: Transaction): Promise<Map<number, Comparison>> {
-    const compare = [COMPARE_MESSAGES, [recordset(messages)]] as const;
-    const [rows] = tx
-      ? await Promise.all([tx.query<unknown>(...compare), tx.query(AWAIT_STANDBYS)])
-      : await this.database.inOneRoundTrip([compare, [AWAIT_STANDBYS]]);
-    return new Map((rows as (Comparison & { index: number })[]).map((row) => [row.index, row]));
+    const values = [recordset(messages)];
+    // The inbox first: what is moved between the two statements is found by the second one.
+    const statements = [
+      [COMPARE_MESSAGES, values],
+      [FORCE_INDEX_PLANS],
+      [COMPARE_ARCHIVED, values],
+      [AWAIT_STANDBYS],
+    ] as const;
+    const [stored, , archived] = tx
+      ? await Promise.all(statements.map(([sql, parameters]) => tx.query<unknown>(sql, parameters)))
+      : await this.database.inOneRoundTrip(statements);
+    const rows = [...archived!, ...stored!] as (Comparison & { index: number })[];
+    return new Map(rows.map((row) => [row.index, row]));
   }
 
   /**
@@ -122,6 +150,18 @@ export class IngestStore {
 /** One string for (source, id); neither can contain a NUL. */
 export function identity({ id, source }: { id: string; source: string }): string {
   return `${source}\u0000${id}`;
+}
+
+function insertAndCheck(messages: readonly NewMessage[]): readonly Statement[] {
+  const identities = [messages.map(({ id }) => id), messages.map(({ source }) => source)];
+  return [[INSERT_MESSAGES, [recordset(messages)]], [FORCE_INDEX_PLANS], [REMOVE_ARCHIVED, identities]];
+}
+
+function withoutArchived([inserted, , archived]: readonly unknown[][]): InsertedMessage[] {
+  const rows = inserted as InsertedMessage[];
+  if (archived!.length === 0) return rows;
+  const removed = new Set((archived as InsertedMessage[]).map(identity));
+  return rows.filter((row) => !removed.has(identity(row)));
 }
 
 /** Built by hand: the payload is JSON already and must not be changed. */

@@ -25,6 +25,36 @@ export const INSERT_MESSAGES = prepared(`
   ON CONFLICT DO NOTHING
   RETURNING id, source, status`);
 
+/** ingest.insertFinished — messages that go to history in the same transaction. $1 as above, $2 when each was received */
+export const INSERT_FINISHED = `
+  INSERT INTO inbox (position, id, source, type, key, lane, payload, headers, occurred_at, received_at, status, settled_at, applied)
+  SELECT position, id, source, type, key, lane, COALESCE(payload, escaped::json, 'null'), headers, occurred_at,
+         received_at, 'finished', now(), 0
+  FROM (SELECT nextval('inbox_position_seq') AS position, posted.*, received.at AS received_at
+        FROM ROWS FROM (json_to_recordset($1::json) AS (${COLUMNS})) WITH ORDINALITY
+               AS posted(id, source, type, key, lane, keyless, payload, escaped, headers, occurred_at, due_at, expires_at, producer, sequence, ordinal)
+        JOIN unnest($2::timestamptz[]) WITH ORDINALITY AS received(at, ordinal) USING (ordinal)
+        ORDER BY ordinal) AS numbered
+  ORDER BY id COLLATE "C", source COLLATE "C", position
+  ON CONFLICT DO NOTHING
+  RETURNING position, id, source`;
+
+/**
+ * ingest.removeArchived — removes messages that this transaction stored although they are in history: they are duplicates.
+ * After the insert, because that has waited for a transaction that moves the same message to history; an earlier look
+ * could miss it. $1 ids, $2 their sources
+ */
+export const REMOVE_ARCHIVED = prepared(`
+  DELETE FROM inbox USING (
+    SELECT DISTINCT posted.id, posted.source FROM unnest($1::text[], $2::text[]) AS posted(id, source)
+    CROSS JOIN LATERAL (
+      SELECT FROM archive_id AS known
+      WHERE known.id = hashtextextended(posted.id, 0) AND known.identity = archive_identity(posted.source, posted.id) LIMIT 1
+    ) AS known
+  ) AS archived
+  WHERE inbox.id = archived.id AND inbox.source = archived.source AND inbox.xmin = pg_current_xact_id()::xid
+  RETURNING inbox.id, inbox.source`);
+
 /**
  * ingest.compare — the stored messages of these identities, and whether each has the same content as the one posted now.
  * The trace headers belong to the request, not to the message: they differ in a duplicate.
@@ -41,6 +71,18 @@ export const COMPARE_MESSAGES = `
   FROM ROWS FROM (json_to_recordset($1::json) AS (${COLUMNS})) WITH ORDINALITY
          AS posted(id, source, type, key, lane, keyless, payload, escaped, headers, occurred_at, due_at, expires_at, producer, sequence, ordinal)
   JOIN inbox ON inbox.id = posted.id AND inbox.source = posted.source`;
+
+/** ingest.compareArchived — the same for messages in history, which keeps a hash of the content. */
+export const COMPARE_ARCHIVED = `
+  SELECT posted.ordinal - 1 AS index, 'finished' AS status,
+         known.content = archive_content(posted.type, posted.key, COALESCE(posted.payload, posted.escaped::json, 'null'), posted.headers,
+                                         posted.occurred_at, posted.due_at, posted.expires_at) AS same
+  FROM ROWS FROM (json_to_recordset($1::json) AS (${COLUMNS})) WITH ORDINALITY
+         AS posted(id, source, type, key, lane, keyless, payload, escaped, headers, occurred_at, due_at, expires_at, producer, sequence, ordinal)
+  CROSS JOIN LATERAL (
+    SELECT content FROM archive_id AS archived
+    WHERE archived.id = hashtextextended(posted.id, 0) AND archived.identity = archive_identity(posted.source, posted.id) LIMIT 1
+  ) AS known`;
 
 /** ingest.lockProducers — always in the same order, so that two replicas never deadlock. */
 export const ADD_PRODUCERS = `

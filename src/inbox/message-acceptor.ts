@@ -115,7 +115,7 @@ export class MessageAcceptor {
 
   private async insert(messages: readonly NewMessage[], tx?: Transaction): Promise<readonly Outcome[]> {
     if (messages.length === 0) return [];
-    return this.outcomesOf(messages, await this.store.insert(messages, tx), tx);
+    return this.outcomesOf(messages, await this.store.insertNew(messages, tx), tx);
   }
 
   private async outcomesOf(

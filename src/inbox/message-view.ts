@@ -17,6 +17,7 @@ export function messageView(row: MessageRow): MessageView {
     dueAt: row.due_at,
     expiresAt: row.expires_at,
     settledAt: row.settled_at,
+    ...(row.archived ? { archived: row.archived } : {}),
     ...(row.superseded_by ? { supersededBy: row.superseded_by } : {}),
     ...(row.ruling ? { ruling: row.ruling } : {}),
     ...(row.producer ? { producer: { id: row.producer, sequence: row.sequence! } } : {}),

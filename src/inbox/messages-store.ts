@@ -60,6 +60,8 @@ export interface MessageRow {
   readonly ruling: Ruling | null;
   readonly producer: string | null;
   readonly sequence: number | null;
+  /** It was read from history. */
+  readonly archived?: true;
 }
 
 export interface FoundMessage extends MessageRow {

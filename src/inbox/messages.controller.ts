@@ -10,7 +10,7 @@ import { timeParameter } from '../http/time.ts';
 import { FanOut } from '../outbox/fan-out/fan-out.ts';
 import { WHY, type WhyView } from './holds/holds.openapi.ts';
 import { HoldsStore } from './holds/holds-store.ts';
-import { explain } from './holds/why.ts';
+import { explain, explainEnd } from './holds/why.ts';
 import { MessageFinder } from './message-finder.ts';
 import { messageJson, messageView } from './message-view.ts';
 import { MESSAGE_DETAILS, MESSAGE_VIEW } from './messages.openapi.ts';
@@ -101,12 +101,14 @@ export class MessagesController {
   @ApiResponse({ status: 409, description: AMBIGUOUS })
   async why(@Param('id') id: string, @Req() request: FastifyRequest): Promise<WhyView> {
     const { source } = queryOf(request.query, ['source']);
-    const { position } = await this.find(id, request, { source, payload: 'none' });
+    const message = await this.find(id, request, { source, payload: 'none' });
+    const { position } = message;
     const [row, deliveries, groups] = await Promise.all([
       this.holds.why(position),
       this.fanOut.pendingOf(position),
       this.fanOut.groupsOf(position),
     ]);
+    if (message.archived) return { ...explainEnd(message), deliveries, groups };
     if (!row) throw new Problem('not-found', NOT_FOUND);
     return { ...explain(row), deliveries, groups };
   }

@@ -1,4 +1,16 @@
-import { ANY, COUNT, choice, map, named, nullable, object, type Shown, TEXT, TIME } from '../http/schema.ts';
+import {
+  ANY,
+  COUNT,
+  choice,
+  FLAG,
+  map,
+  named,
+  nullable,
+  object,
+  type Shown,
+  TEXT,
+  TIME,
+} from '../http/schema.ts';
 import { FANNED_OUT, RULING } from '../outbox/fan-out/deliveries.openapi.ts';
 import { STATUSES } from './messages-store.ts';
 
@@ -18,6 +30,10 @@ const VIEW = {
   settledAt: nullable(TIME),
 } as const;
 const SOMETIMES = {
+  archived: {
+    ...FLAG,
+    description: 'It is in history, which keeps no attempts and no `dueAt`, `expiresAt` and `settledAt`.',
+  },
   supersededBy: { ...TEXT, description: 'The id of the message that replaced it.' },
   ruling: RULING,
   producer: object({ id: TEXT, sequence: COUNT }),

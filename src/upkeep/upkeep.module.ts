@@ -19,6 +19,11 @@ import { FindStore } from './find/find-store.ts';
 import { HealthController } from './health/health.controller.ts';
 import { MetricsController } from './health/metrics.controller.ts';
 import { Readiness } from './health/readiness.ts';
+import { HistoryController } from './history/history.controller.ts';
+import { HistoryExport } from './history/history-export.ts';
+import { HistoryImport } from './history/history-import.ts';
+import { HistoryStatus } from './history/history-status.ts';
+import { KeyErasure } from './history/key-erasure.ts';
 import { KeysController } from './keys/keys.controller.ts';
 import { KeysStore } from './keys/keys-store.ts';
 import { LiveController } from './live/live.controller.ts';
@@ -32,6 +37,7 @@ import { Heartbeat } from './replicas/heartbeat.ts';
 import { ReplicaIdentity } from './replicas/replica-identity.ts';
 import { ReplicasController } from './replicas/replicas.controller.ts';
 import { ReplicasStore } from './replicas/replicas-store.ts';
+import { Archiving } from './retention/archiving.ts';
 import { Retention } from './retention/retention.ts';
 import { TopicRetention } from './retention/topic-retention.ts';
 import { ScheduleStore } from './schedules/schedule-store.ts';
@@ -51,6 +57,7 @@ import { Schedules } from './schedules/schedules.ts';
     LiveController,
     FindController,
     KeysController,
+    HistoryController,
     RulingsController,
     DeadLettersController,
     SchedulesController,
@@ -58,6 +65,11 @@ import { Schedules } from './schedules/schedules.ts';
   providers: [
     Retention,
     TopicRetention,
+    Archiving,
+    HistoryExport,
+    HistoryImport,
+    HistoryStatus,
+    KeyErasure,
     Observation,
     ObservationStore,
     Readiness,

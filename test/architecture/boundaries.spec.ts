@@ -40,6 +40,10 @@ const PLANTED: Record<string, [from: string, to: string][]> = {
     ['src/inbox/a.ts', '../outbox/outbox.ts'],
     ['src/inbox/b.ts', '../listeners/listeners.ts'],
   ],
+  'history-stands-on-foundations': [
+    ['src/history/a.ts', '../inbox/inbox.ts'],
+    ['src/history/b.ts', '../listeners/listeners.ts'],
+  ],
   'webhooks-stand-on-foundations': [['src/webhooks/a.ts', '../listeners/listeners.ts']],
   'outbox-does-not-look-back': [
     ['src/outbox/a.ts', '../inbox/inbox.ts'],
@@ -105,6 +109,7 @@ const COMPANIONS: [from: string, to: string][] = [
 const INNOCENT: [from: string, to: string][] = [
   ['src/inbox/inbox-store.ts', './inbox.sql.ts'],
   ['src/inbox/inbox.ts', '../outbox/fan-out/fan-out.ts'],
+  ['src/inbox/finder.ts', '../history/history.ts'],
   ['src/outbox/outbox.ts', '../lanes/lanes.ts'],
   ['src/webhooks/webhook-sender.ts', 'undici'],
   ['src/read-models/payroll/denormalizer.ts', '../../contract/index.ts'],

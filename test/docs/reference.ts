@@ -47,7 +47,7 @@ const AREAS: readonly (readonly [string, RegExp])[] = [
     /^(backlog|dead_letters$|holds$|messages_expiring|observed|astray|inconsistent)/,
   ],
   ['Leases', /^(leases|fenced|taken_over)/],
-  ['Upkeep', /^(retention|schedule|dead_letters_|revive|discard)/],
+  ['Upkeep', /^(retention|history|schedule|dead_letters_|revive|discard)/],
   ['Loops and the database', /./],
 ];
 

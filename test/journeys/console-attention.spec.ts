@@ -54,6 +54,17 @@ describe('what needs an operator', () => {
     expect(seen.body).toEqual({ observedAt: expect.stringMatching(/Z$/), items: [] });
   });
 
+  it('has work on history that fails', async () => {
+    await cluster.database.query(`INSERT INTO history_failure (work, error) VALUES ('archive', 'disk full')`);
+    const item = await itemOnce('history-failed', {});
+    expect(item).toMatchObject({
+      severity: 'critical',
+      sentence: 'Messages cannot be moved to history: disk full.',
+    });
+    await cluster.database.query('DELETE FROM history_failure');
+    await goneOnce('history-failed');
+  });
+
   it('has dead letters, one item per cause, with the request that revives them', async () => {
     const receiver = await cluster.listen('bad', { terminalStatuses: [400], onDead: 'skip' }, status(400));
     await cluster.post(...Array.from({ length: 3 }, (_, n) => ({ type: 'bad/x', key: `k${n}` })));
@@ -210,7 +221,7 @@ describe('what needs an operator', () => {
         sentence: expect.stringMatching(/^A message is ready and has waited for 1\d\d? ?s|min/),
       });
       expect(await itemOnce('expiring-soon', {})).toMatchObject({ count: 1, severity: 'critical' });
-      await cluster.database.query(`UPDATE inbox SET status = 'processing'`);
+      await cluster.database.query(`UPDATE inbox SET status = 'processing' WHERE settled_at IS NULL`);
       expect(await itemOnce('inconsistent-rows', {})).toMatchObject({ count: 1, severity: 'critical' });
       const kinds = (await items()).map(({ kind }) => kind);
       expect(kinds).toEqual(KINDS.flatMap((kind) => kinds.filter((one) => one === kind)));

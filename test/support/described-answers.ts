@@ -66,7 +66,7 @@ export class DescribedAnswers {
     const type = mediaTypeOf(String(reply.getHeader('content-type')));
     const declared = content[type];
     if (!declared) return [...headers, `the media type ${type} is not declared`];
-    const body: unknown = type.endsWith('json') ? JSON.parse(text) : text;
+    const body: unknown = isJson(type) ? JSON.parse(text) : text;
     return [...headers, ...this.answers.faultsOf(declared.schema ?? {}, body)];
   }
 
@@ -97,7 +97,9 @@ export class DescribedAnswers {
     const type = mediaTypeOf(headers['content-type'] ?? '');
     const declared = content[type];
     if (!declared) return [`the request media type ${type} is not declared`];
-    const value: unknown = Buffer.isBuffer(body) ? JSON.parse(body.toString()) : structuredClone(body);
+    const text = Buffer.isBuffer(body) ? body.toString() : undefined;
+    const value: unknown =
+      text === undefined ? structuredClone(body) : isJson(type) ? JSON.parse(text) : text;
     return this.bodies.faultsOf(declared.schema ?? {}, value).map((fault) => `request body ${fault}`);
   }
 }
@@ -157,6 +159,11 @@ function closed(schema: unknown): unknown {
   const copy = Object.fromEntries(members);
   const isClosable = copy.type === 'object' && copy.properties && copy.additionalProperties === undefined;
   return isClosable ? { ...copy, additionalProperties: false } : copy;
+}
+
+/** Lines of JSON are text. */
+function isJson(mediaType: string): boolean {
+  return /[/+]json$/.test(mediaType);
 }
 
 function mediaTypeOf(header: string): string {

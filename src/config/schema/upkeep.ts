@@ -1,4 +1,5 @@
 import { DEAD_LETTER_ALERTS_FORM, parseDeadLetterAlerts } from '../dead-letter-alerts-variable.ts';
+import { HISTORY_FORM, parseHistory } from '../history-variable.ts';
 import { parseKeptFor, RETENTION_QUEUES_FORM, RETENTION_TYPES_FORM } from '../retention-variables.ts';
 import { duration, integer, parsed } from '../setting.ts';
 
@@ -42,6 +43,13 @@ export const UPKEEP_SETTINGS = {
     parse: parseKeptFor,
     about:
       'Overrides `RETENTION_FINISHED` for finished messages of these types, their deliveries and their ids. The first matching pattern counts.',
+  }),
+  HISTORY: parsed({
+    allowed: HISTORY_FORM,
+    absent: [],
+    parse: parseHistory,
+    about:
+      'Finished messages of these types are moved to history after their retention, and kept there for this long after they were received. The first matching pattern counts. Must be the same on all replicas.',
   }),
   RETENTION_EXPIRED: duration({
     min: '1m',

@@ -40,6 +40,8 @@ export const ACTIONS = [
   'read-model.switch',
   'read-model.rollback',
   'read-model.drop',
+  'history.import',
+  'history.erase',
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

@@ -4,13 +4,7 @@ import type { WhyRow } from './holds-store.ts';
 /** Pure: the first reason to wait, in the order in which they apply to a message. */
 export function explain(row: WhyRow): Why {
   const { id, status } = row;
-  if (['finished', 'dead', 'expired', 'superseded', 'discarded'].includes(status)) {
-    const explanation =
-      status === 'dead'
-        ? `It is a dead letter (${row.error}); revive or discard it.`
-        : `It ended as ${status}.`;
-    return { id, status, waitsFor: { kind: 'nothing' }, explanation };
-  }
+  if (['finished', 'dead', 'expired', 'superseded', 'discarded'].includes(status)) return explainEnd(row);
   if (status === 'scheduled') {
     const explanation = `It is due at ${row.due_at!.toISOString()}.`;
     return { id, status, waitsFor: { kind: 'time', until: row.due_at! }, explanation };
@@ -23,6 +17,13 @@ export function explain(row: WhyRow): Why {
   }
   const explanation = `It is its turn after ${ahead} others of its lane; if that does not change, no replica with the role inbox runs.`;
   return { id, status, waitsFor: { kind: 'turn', ahead }, explanation };
+}
+
+/** The same for a message that waits for nothing any more. */
+export function explainEnd({ id, status, error }: Pick<WhyRow, 'id' | 'status' | 'error'>): Why {
+  const explanation =
+    status === 'dead' ? `It is a dead letter (${error}); revive or discard it.` : `It ended as ${status}.`;
+  return { id, status, waitsFor: { kind: 'nothing' }, explanation };
 }
 
 function heldBack(row: WhyRow): Pick<Why, 'waitsFor' | 'explanation'> {

@@ -2,6 +2,7 @@
 export const KINDS = [
   'role-missing',
   'inconsistent-rows',
+  'history-failed',
   'offsets-expired',
   'listener-disabled',
   'circuit-open',
@@ -23,6 +24,7 @@ export type Kind = (typeof KINDS)[number];
 export const GUIDES: Readonly<Record<Kind, string>> = {
   'role-missing': 'messages-are-not-processed',
   'inconsistent-rows': 'inconsistent-rows',
+  'history-failed': 'history-cannot-be-written',
   'offsets-expired': 'offsets-have-expired',
   'listener-disabled': 'one-listener-fails',
   'circuit-open': 'one-listener-fails',

@@ -4,6 +4,7 @@ import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import {
   DEAD_LETTERS,
   ENDLESS_HOLDS,
+  HISTORY_FAILURE,
   LISTENERS,
   LIVE_ROLES,
   PRODUCER_GAPS,
@@ -55,6 +56,12 @@ export interface GapRow {
   readonly count: number;
 }
 
+export interface HistoryFailureRow {
+  readonly work: 'archive' | 'upkeep';
+  readonly since: Date;
+  readonly error: string;
+}
+
 /** What the observation of the backlog does not have. */
 export interface Findings {
   readonly dead: readonly DeadLettersRow[];
@@ -63,6 +70,7 @@ export interface Findings {
   readonly jobs: readonly JobRow[];
   readonly roles: readonly string[];
   readonly gaps: readonly GapRow[];
+  readonly history: readonly HistoryFailureRow[];
 }
 
 @Injectable()
@@ -70,7 +78,7 @@ export class AttentionStore {
   constructor(private readonly database: Database) {}
 
   async find(): Promise<Findings> {
-    const [, dead, listeners, holds, jobs, roles, gaps] = await this.database.inOneRoundTrip([
+    const [, dead, listeners, holds, jobs, roles, gaps, history] = await this.database.inOneRoundTrip([
       [FORCE_INDEX_PLANS],
       [DEAD_LETTERS],
       [LISTENERS],
@@ -78,6 +86,7 @@ export class AttentionStore {
       [STALLED_JOBS],
       [LIVE_ROLES],
       [PRODUCER_GAPS],
+      [HISTORY_FAILURE],
     ]);
     return {
       dead: dead as DeadLettersRow[],
@@ -86,6 +95,7 @@ export class AttentionStore {
       jobs: jobs as JobRow[],
       roles: (roles as { role: string }[]).map(({ role }) => role),
       gaps: gaps as GapRow[],
+      history: history as HistoryFailureRow[],
     };
   }
 }

@@ -69,3 +69,6 @@ export const PRODUCER_GAPS = `
          (SELECT sum(upper(gap) - lower(gap))::float8 FROM unnest(missing) AS gap) AS count
   FROM producer WHERE missing <> '{}' AND (seen_at < clock_timestamp() - interval '10 seconds' OR last - lower(missing) > 1000)
   ORDER BY source, id LIMIT ${MAX_ROWS}`;
+
+/** attention.history — work on history that fails. */
+export const HISTORY_FAILURE = 'SELECT work, since, error FROM history_failure ORDER BY work';

@@ -1,6 +1,14 @@
 import type { Role } from '../../config/settings.ts';
 import type { Finding } from './attention-item.ts';
-import type { DeadLettersRow, Findings, GapRow, HoldRow, JobRow, ListenerRow } from './attention-store.ts';
+import type {
+  DeadLettersRow,
+  Findings,
+  GapRow,
+  HistoryFailureRow,
+  HoldRow,
+  JobRow,
+  ListenerRow,
+} from './attention-store.ts';
 
 const ROLES: readonly (readonly [Role, consequence: string])[] = [
   ['inbox', 'messages are not processed'],
@@ -9,13 +17,22 @@ const ROLES: readonly (readonly [Role, consequence: string])[] = [
 ];
 
 /** Pure: what in the findings of the tables needs an operator. */
-export function findingsInTables({ dead, listeners, holds, jobs, roles, gaps }: Findings): Finding[] {
+export function findingsInTables({
+  dead,
+  listeners,
+  holds,
+  jobs,
+  roles,
+  gaps,
+  history,
+}: Findings): Finding[] {
   return [
     ...ROLES.filter(([role]) => !roles.includes(role)).map(roleMissing),
     ...listeners.flatMap(ofListener),
     ...dead.map(deadLetters),
     ...jobs.map(stalled),
     ...gaps.map(gap),
+    ...history.map(historyFailed),
     ...holds.map(endlessHold),
   ];
 }
@@ -123,5 +140,16 @@ function endlessHold({ key, reason, since }: HoldRow): Finding {
     subject: { key },
     since,
     action: { label: 'End the hold', method: 'DELETE', path: `/v1/keys/${encodeURIComponent(key)}/hold` },
+  };
+}
+
+function historyFailed({ work, since, error }: HistoryFailureRow): Finding {
+  return {
+    kind: 'history-failed',
+    sentence: `${work === 'archive' ? 'Messages cannot be moved to history' : 'The upkeep of history fails'}: ${error}.`,
+    nextStep:
+      'Nothing is lost meanwhile. Correct the cause, often a full disk; it is tried again every minute.',
+    subject: { action: work },
+    since,
   };
 }

@@ -65,7 +65,9 @@ export const REMOVE_DELIVERIES = `
 
 /**
  * retention.messages — the same for messages. A message is kept as long as any of its deliveries, and as long as an entry of
- * a topic points to it, and as long as a rebuild of a read model has not applied it. Its id is forgotten with it: deduplication lasts as long as the retention. $1 to $8 as above, $9 expired, $10 superseded
+ * a topic points to it, and as long as a rebuild of a read model has not applied it. A finished message whose type is kept in
+ * history is not removed, but returned with the size of its payload. Of finished messages that are removed, the latest time per
+ * type is noted: history has a gap up to there. $1 to $8 as above, $9 expired, $10 superseded, $11 type patterns of history
  */
 export const REMOVE_MESSAGES = `
   WITH stretch AS MATERIALIZED (
@@ -73,25 +75,36 @@ export const REMOVE_MESSAGES = `
            COALESCE(waits_since, GREATEST(received_at, due_at)) AS waits_since
     FROM inbox WHERE position > $1 ORDER BY position LIMIT $2
   ),
+  old AS MATERIALIZED (
+    SELECT stretch.position, stretch.status = 'finished' AND stretch.type LIKE ANY ($11::text[]) AS archivable FROM stretch
+    WHERE settled_at IS NOT NULL AND ${OLDER(
+      'settled_at',
+      `CASE WHEN stretch.status IN ('dead', 'discarded') THEN $6::bigint WHEN stretch.status = 'expired' THEN $9::bigint
+            WHEN stretch.status = 'superseded' THEN $10::bigint ELSE ${FINISHED_MS('stretch.type')} END`,
+    )}
+      AND NOT (stretch.status = 'dead' AND ${BLOCKS_OTHERS('inbox')})
+      AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)
+      AND NOT EXISTS (SELECT FROM topic_entry WHERE topic_entry.message = stretch.position)
+      AND NOT (stretch.status = 'finished' AND EXISTS (
+        SELECT FROM rebuild_lane AS needed WHERE needed.lane = stretch.lane
+          AND (stretch.applied, stretch.position) > (needed.applied, needed.position)))
+  ),
   removed AS (
     DELETE FROM inbox
-    WHERE position = ANY (ARRAY(
-      SELECT stretch.position FROM stretch
-      WHERE settled_at IS NOT NULL AND ${OLDER(
-        'settled_at',
-        `CASE WHEN stretch.status IN ('dead', 'discarded') THEN $6::bigint WHEN stretch.status = 'expired' THEN $9::bigint
-              WHEN stretch.status = 'superseded' THEN $10::bigint ELSE ${FINISHED_MS('stretch.type')} END`,
-      )}
-        AND NOT (stretch.status = 'dead' AND ${BLOCKS_OTHERS('inbox')})
-        AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = stretch.position)
-        AND NOT EXISTS (SELECT FROM topic_entry WHERE topic_entry.message = stretch.position)
-        AND NOT (stretch.status = 'finished' AND EXISTS (
-          SELECT FROM rebuild_lane AS needed WHERE needed.lane = stretch.lane
-            AND (stretch.applied, stretch.position) > (needed.applied, needed.position)))))
-      AND ${STILL_OLD}
-    RETURNING position, lane, key, status
+    WHERE position = ANY (ARRAY(SELECT position FROM old WHERE NOT archivable)) AND ${STILL_OLD}
+    RETURNING position, lane, key, status, type, received_at
+  ),
+  gap AS (
+    INSERT INTO history_gap (type, "to")
+    SELECT type, max(received_at) FROM removed WHERE status = 'finished' GROUP BY type
+    ON CONFLICT (type) DO UPDATE SET "to" = GREATEST(history_gap."to", EXCLUDED."to")
+  ),
+  archivable AS (
+    SELECT inbox.position, octet_length(inbox.payload::text) AS bytes
+    FROM inbox WHERE position = ANY (ARRAY(SELECT position FROM old WHERE archivable))
   )
-  ${RESULT('$8::bigint')}`;
+  ${RESULT('$8::bigint')},
+         COALESCE((SELECT json_agg(json_build_array(position, bytes) ORDER BY position) FROM archivable), '[]') AS archivable`;
 
 /** retention.giveUp — ends rows that no replica has claimed, no consumer has, and that were never handled. $1 positions, $2 the limit, as text */
 export const GIVE_UP = {

@@ -11,6 +11,7 @@ import { likeOf } from '../../listeners/type-patterns.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 import { ActivityStore } from '../activity/activity-store.ts';
+import { type Archivable, Archiving } from './archiving.ts';
 import {
   GIVE_UP,
   REMOVE_ACTION_ITEMS,
@@ -50,6 +51,8 @@ interface Step {
   /** The lanes and keys of removed dead letters. */
   readonly dead: readonly (readonly [lane: number, key: string])[];
   readonly given_up: readonly Place[];
+  /** Of the inbox: what is to be moved to history. */
+  readonly archivable?: readonly Archivable[];
   readonly first_young: number | null;
   readonly young: boolean;
 }
@@ -70,6 +73,7 @@ export class Retention {
     private readonly audit: AuditLog,
     private readonly topics: TopicRetention,
     private readonly activity: ActivityStore,
+    private readonly archiving: Archiving,
     jobs: ScheduledJobs,
     metrics: Metrics,
   ) {
@@ -107,6 +111,7 @@ export class Retention {
       this.settings;
     const { retentionTypes, retentionDeadQueues, retentionAudit } = this.settings;
     const isFullScan = this.sweeps++ % SWEEPS_PER_FULL_SCAN === 0;
+    this.archiving.startSweep();
     if (isFullScan) Object.assign(this.scannedUpTo, { inbox: 0, outbox: 0 });
     const types = [retentionTypes.map(({ name }) => likeOf(name)), retentionTypes.map(({ ms }) => ms)];
     const shortest = Math.min(
@@ -121,7 +126,7 @@ export class Retention {
     await this.topics.sweep(context, (removed) => this.removed.inc({ stage: 'topics' }, removed));
     await this.scan(context, 'inbox', REMOVE_MESSAGES, [
       ...[...types, retentionFinished, inboxDead, retentionWaiting, shortest],
-      ...[retentionExpired, retentionSuperseded],
+      ...[retentionExpired, retentionSuperseded, this.archiving.likePatterns],
     ]);
     await removeInSteps(context, (maxRows) => this.audit.remove(retentionAudit, maxRows));
     await removeInSteps(context, (maxRows) => this.activity.remove(maxRows));
@@ -147,6 +152,8 @@ export class Retention {
       if (!step) return;
       this.removed.inc({ stage }, step.removed);
       await this.giveUp(stage, step.given_up);
+      const archived = await this.archiving.archive(step.archivable ?? [], context);
+      this.removed.inc({ stage }, archived);
       context.progressed();
       if (context.signal.aborted || step.young || step.seen < ROWS_PER_STEP) return;
       if (!foundYoung) this.scannedUpTo[stage] = step.first_young === null ? step.last : step.first_young - 1;

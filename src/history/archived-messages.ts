@@ -1,0 +1,36 @@
+import { Injectable } from '@nestjs/common';
+import { BlockStore } from './block-store.ts';
+import type { HistoryMessage } from './history-message.ts';
+
+/** A block is replaced when small blocks are merged; then the message is in another one. */
+const ATTEMPTS = 5;
+
+/** Finds messages in history by their ids. */
+@Injectable()
+export class ArchivedMessages {
+  constructor(private readonly blocks: BlockStore) {}
+
+  /** Several sources may have used the id. */
+  async find(id: string, source: string | undefined): Promise<HistoryMessage[]> {
+    const found: HistoryMessage[] = [];
+    for (const { laneGroup, position } of await this.blocks.placesOf(id)) {
+      const message = await this.at(laneGroup, position);
+      if (message?.id === id && (source === undefined || message.source === source)) found.push(message);
+    }
+    return found;
+  }
+
+  private async at(laneGroup: number, position: number): Promise<HistoryMessage | undefined> {
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      let replaced = false;
+      for (const { id } of await this.blocks.around(laneGroup, position)) {
+        const messages = await this.blocks.load(id);
+        const message = messages?.find((one) => one.position === position);
+        if (message) return message;
+        replaced ||= messages === undefined;
+      }
+      if (!replaced) return undefined;
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,34 @@
+import { Global, Module } from '@nestjs/common';
+import { Archive } from './archive.ts';
+import { ArchivedMessages } from './archived-messages.ts';
+import { BlockStore } from './block-store.ts';
+import { HistoryFailures } from './history-failures.ts';
+import { HistoryReader } from './history-reader.ts';
+import { HistoryRules } from './history-rules.ts';
+import { HistoryUpkeep } from './history-upkeep.ts';
+import { RewriteStore } from './rewrite-store.ts';
+
+/** Messages beyond the retention of the inbox: compressed, deduplicated, and readable in the order of application. */
+@Global()
+@Module({
+  providers: [
+    HistoryUpkeep,
+    RewriteStore,
+    Archive,
+    ArchivedMessages,
+    BlockStore,
+    HistoryFailures,
+    HistoryReader,
+    HistoryRules,
+  ],
+  exports: [
+    RewriteStore,
+    Archive,
+    ArchivedMessages,
+    BlockStore,
+    HistoryFailures,
+    HistoryReader,
+    HistoryRules,
+  ],
+})
+export class HistoryModule {}

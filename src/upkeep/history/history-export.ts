@@ -1,0 +1,67 @@
+import { Injectable } from '@nestjs/common';
+import { type HistoryMessage, LANE_GROUPS, type Place, START } from '../../history/history-message.ts';
+import { HistoryReader } from '../../history/history-reader.ts';
+import { Problem } from '../../http/problems.ts';
+import { lineOf } from './export-line.ts';
+
+/** Before compression of the response, as it is in memory. */
+const MAX_BYTES = 8 * 1024 * 1024;
+
+interface Cursor extends Place {
+  readonly group: number;
+}
+
+export interface ExportedPage {
+  readonly lines: string;
+  readonly next: string | undefined;
+}
+
+/** Finished messages as lines: one lane group after the other, each in the order of application. */
+@Injectable()
+export class HistoryExport {
+  constructor(private readonly reader: HistoryReader) {}
+
+  async page(
+    cursorText: string | undefined,
+    limit: number,
+    types: readonly string[] | undefined,
+  ): Promise<ExportedPage> {
+    let cursor = cursorText === undefined ? { group: 0, ...START } : cursorOf(cursorText);
+    const lines: string[] = [];
+    let bytes = 0;
+    while (cursor.group < LANE_GROUPS) {
+      const messages = await this.reader
+        .open({ group: cursor.group, types })
+        .read(cursor, limit - lines.length);
+      if (messages.length === 0) {
+        cursor = { group: cursor.group + 1, ...START };
+        continue;
+      }
+      for (const message of messages) {
+        const line = lineOf(message);
+        bytes += line.length;
+        lines.push(line);
+        cursor = after(cursor, message);
+      }
+      if (lines.length >= limit || bytes > MAX_BYTES) return { lines: lines.join(''), next: textOf(cursor) };
+    }
+    return { lines: lines.join(''), next: undefined };
+  }
+}
+
+function after({ group }: Cursor, { applied, position }: HistoryMessage): Cursor {
+  return { group, applied, position };
+}
+
+function textOf({ group, applied, position }: Cursor): string {
+  return `${group}-${applied}-${position}`;
+}
+
+/** The last line of an export has what is needed: an export that broke off continues behind it. */
+function cursorOf(text: string): Cursor {
+  const match = /^(\d{1,2})-(\d{1,16})-(\d{1,16})$/.exec(text);
+  if (!match || Number(match[1]) > LANE_GROUPS)
+    throw new Problem('invalid', 'cursor must be the next-cursor of a previous page.');
+  const [group, applied, position] = match.slice(1).map(Number) as [number, number, number];
+  return { group, applied, position };
+}

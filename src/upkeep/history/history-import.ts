@@ -1,0 +1,144 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
+import { Database } from '../../database/database.ts';
+import { Archive } from '../../history/archive.ts';
+import { HistoryRules } from '../../history/history-rules.ts';
+import { AuditLog } from '../../http/audit/audit-log.ts';
+import { type FieldError, Problem } from '../../http/problems.ts';
+import { Faults } from '../../inbox/fields.ts';
+import { IngestStore, identity } from '../../inbox/ingest-store.ts';
+import { sourceOfCaller } from '../../inbox/new-message.ts';
+import { type ImportedLine, parseLine } from './import-line.ts';
+
+export const MAX_LINES = 2_000;
+const MAX_ERRORS = 20;
+const LINE_BREAK = 0x0a;
+
+interface NumberedLine extends ImportedLine {
+  readonly number: number;
+}
+
+export interface ImportRequest {
+  readonly body: Buffer;
+  readonly caller: string;
+  /** The number of the first line. */
+  readonly firstLine: number;
+  /** Only checks the lines. */
+  readonly dryRun: boolean;
+}
+
+export interface Imported {
+  readonly imported: number;
+  readonly duplicates: number;
+}
+
+/** Brings messages into history, without processing them: all of a request or none. */
+@Injectable()
+export class HistoryImport {
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly database: Database,
+    private readonly store: IngestStore,
+    private readonly archive: Archive,
+    private readonly rules: HistoryRules,
+    private readonly audit: AuditLog,
+  ) {}
+
+  async run({ body, caller, firstLine, dryRun }: ImportRequest): Promise<Imported> {
+    const lines = this.read(body, caller, firstLine);
+    if (lines.length === 0) return { imported: 0, duplicates: 0 };
+    if (dryRun) return this.check(lines);
+    return this.database.transaction(async (tx) => {
+      const messages = lines.map(({ message }) => message);
+      const now = new Date().toISOString();
+      const receivedAt = lines.map((line) => line.receivedAt ?? now);
+      // Through the inbox: its unique index decides between this and a message that is posted at the same time.
+      const inserted = await this.store.insertFinished(messages, receivedAt, tx);
+      const duplicates = lines.length - inserted.length;
+      if (duplicates > 0) refuseConflicts(lines, await this.store.compare(messages, tx), inserted);
+      await this.archive.move(
+        inserted.map(({ position }) => position),
+        tx,
+      );
+      const filter = { firstLine, lastLine: lines.at(-1)!.number };
+      await this.audit.record({ by: caller, action: 'history.import', filter, count: inserted.length }, tx);
+      return { imported: inserted.length, duplicates };
+    });
+  }
+
+  private async check(lines: readonly NumberedLine[]): Promise<Imported> {
+    const stored = await this.store.compare(lines.map(({ message }) => message));
+    refuseConflicts(lines, stored, []);
+    return { imported: lines.length - stored.size, duplicates: stored.size };
+  }
+
+  private read(body: Buffer, caller: string, firstLine: number): NumberedLine[] {
+    const rules = { defaultSource: sourceOfCaller(caller), maxBytes: this.settings.bodyLimit };
+    const errors: FieldError[] = [];
+    const lines: NumberedLine[] = [];
+    for (const [index, bytes] of linesOf(body).entries()) {
+      if (isBlank(bytes)) continue;
+      const number = firstLine + index;
+      const faults = new Faults();
+      const line = parseLine(bytes, rules, faults);
+      if (line) this.checkKept(line, faults);
+      errors.push(...faults.list.map(({ pointer, detail }) => ({ pointer: `/${number}${pointer}`, detail })));
+      if (errors.length >= MAX_ERRORS) break;
+      if (line) lines.push({ ...line, number });
+    }
+    if (errors.length > 0) throw refused('invalid', errors);
+    if (lines.length > MAX_LINES)
+      throw new Problem('invalid', `A request may have ${MAX_LINES} lines; send the others in another one.`);
+    return lines;
+  }
+
+  private checkKept({ message, receivedAt }: ImportedLine, faults: Faults): undefined {
+    if (this.rules.indexOf(message.type) < 0)
+      return faults.add('/type', `"${message.type}" is not kept in history; add it to HISTORY`);
+    const keptMs = this.rules.keptMs([message.type]);
+    if (keptMs !== undefined && receivedAt !== undefined && Date.parse(receivedAt) < Date.now() - keptMs)
+      return faults.add('/receivedAt', 'is longer ago than HISTORY keeps this type');
+    return undefined;
+  }
+}
+
+function refuseConflicts(
+  lines: readonly NumberedLine[],
+  stored: ReadonlyMap<number, { readonly same: boolean }>,
+  inserted: readonly { readonly id: string; readonly source: string }[],
+): void {
+  const own = new Set(inserted.map(identity));
+  const errors = lines.flatMap(({ message, number }, index) => {
+    // The first of several lines of one message is compared with itself.
+    if (stored.get(index)?.same !== false) return [];
+    const where = own.has(identity(message)) ? 'an earlier line' : 'a stored message';
+    return [{ pointer: `/${number}/id`, detail: `"${message.id}" is taken by ${where} with other content` }];
+  });
+  if (errors.length > 0) throw refused('conflict', errors.slice(0, MAX_ERRORS));
+}
+
+/** Pointers begin with the number of the line. */
+function refused(problem: 'invalid' | 'conflict', errors: readonly FieldError[]): Problem {
+  const [, line, pointer] = /^\/(\d+)(.*)$/s.exec(errors[0]!.pointer)!;
+  const rest = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
+  const where = pointer ? `${pointer} ` : '';
+  return new Problem(
+    problem,
+    `Line ${line}: ${where}${errors[0]!.detail.replace(/\.$/, '')}${rest}. Nothing was imported.`,
+    { errors },
+  );
+}
+
+function linesOf(body: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let from = 0; from < body.length; ) {
+    const end = body.indexOf(LINE_BREAK, from);
+    lines.push(body.subarray(from, end < 0 ? body.length : end));
+    from = end < 0 ? body.length : end + 1;
+  }
+  return lines;
+}
+
+function isBlank(line: Buffer): boolean {
+  return line.length === 0 || (line.length === 1 && line[0] === 0x0d);
+}
