@@ -5,10 +5,12 @@ export interface CallOptions {
   readonly query?: Readonly<Record<string, string | undefined>>;
   /** A value, or its JSON text. */
   readonly body?: unknown;
+  /** Of a body that is not JSON. */
+  readonly contentType?: string | undefined;
   /** Number of retries if the request may not have arrived, or the service asks for a retry. */
   readonly retries?: number;
   /** Ends the request early. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface ApiResponse {
@@ -17,6 +19,7 @@ export interface ApiResponse {
   // biome-ignore lint/suspicious/noExplicitAny: the OpenAPI document describes the responses
   readonly body: any;
   readonly date: Date | undefined;
+  readonly headers: Headers;
 }
 
 const MAX_CALL_MS = 30_000;
@@ -85,13 +88,13 @@ export class Api {
   async request(
     method: string,
     path: string,
-    { query = {}, body, retries = 0, signal }: CallOptions = {},
+    { query = {}, body, contentType, retries = 0, signal }: CallOptions = {},
   ): Promise<ApiResponse> {
     const url = new URL(`${this.url}${path}`);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, value);
     for (let left = retries; ; left--) {
-      const response = await this.send(url, method, body, signal).catch((error) => {
+      const response = await this.send(url, method, { body, contentType, signal }).catch((error) => {
         if (left === 0 || signal?.aborted) throw this.unreachable(error);
         return undefined;
       });
@@ -100,7 +103,11 @@ export class Api {
     }
   }
 
-  private async send(url: URL, method: string, body: unknown, signal?: AbortSignal): Promise<ApiResponse> {
+  private async send(
+    url: URL,
+    method: string,
+    { body, contentType = 'application/json', signal }: CallOptions,
+  ): Promise<ApiResponse> {
     const timeout = AbortSignal.timeout(MAX_CALL_MS);
     const response = await fetch(url, {
       method,
@@ -108,13 +115,14 @@ export class Api {
       signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
       headers: {
         ...(this.key ? { authorization: `Bearer ${this.key}` } : {}),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(body === undefined ? {} : { 'content-type': contentType }),
       },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
     const text = await response.text();
     const date = response.headers.get('date');
-    return { status: response.status, text, body: parsed(text), date: date ? new Date(date) : undefined };
+    const { status, headers } = response;
+    return { status, text, body: parsed(text), date: date ? new Date(date) : undefined, headers };
   }
 
   private unreachable(error: unknown): CliError {

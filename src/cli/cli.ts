@@ -8,6 +8,7 @@ import { deadLetters } from './commands/dead-letters.ts';
 import { doctor } from './commands/doctor.ts';
 import { groups } from './commands/groups.ts';
 import { init } from './commands/init.ts';
+import { historyFrom } from './commands/history.ts';
 import { listen } from './commands/listen.ts';
 import { pull } from './commands/pull.ts';
 import { rebuild } from './commands/rebuild.ts';
@@ -44,6 +45,7 @@ export async function runCli(given: readonly string[], process: CliProcess): Pro
     replay,
     rebuild,
     schedules,
+    historyFrom(process.stdin),
     listen,
     doctor,
     init,

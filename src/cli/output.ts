@@ -39,6 +39,11 @@ export class Output {
     this.result(value, (cellLimit) => (this.terminal.isTty ? CLEAR_SCREEN : '') + shown(cellLimit));
   }
 
+  /** Writes a part of a result that is too large for memory, as it is. */
+  write(text: string): void {
+    this.terminal.write(text);
+  }
+
   /** Draws a progress bar; must be called with 1 at the end. */
   progress(share: number, text: string): void {
     if (this.json || !this.terminal.isErrorTty) return;
