@@ -2,9 +2,10 @@ import { resolve } from 'node:path';
 import { type App, createApp } from './app.ts';
 import type { Settings } from './config/settings.ts';
 import type { ReadModel } from './contract/read-model.ts';
+import { firstServerOf } from './database/connection.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './database/embedded/embedded-postgres.ts';
 import { MigrationError, migrate, pendingMigrations } from './database/migrate.ts';
-import { checkServer } from './database/server-check.ts';
+import { addressesOf, checkServer } from './database/server-check.ts';
 import { schemaOf } from './schema.ts';
 import type { Log } from './telemetry/logger.ts';
 
@@ -83,6 +84,5 @@ async function stop(app: App | undefined, embedded: EmbeddedPostgres | undefined
 }
 
 function hostOf(url: string): string {
-  const { hostname, port, pathname } = new URL(url);
-  return `${hostname}:${port || 5432}${pathname}`;
+  return `${addressesOf(url)}${new URL(firstServerOf(url)).pathname}`;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { namesStandbys, serversOf } from './database-url-variable.ts';
 import { formatDuration, parseDuration } from './duration.ts';
 import { bytes, choice, duration, durations, integer, subset, text, textWithDefault } from './setting.ts';
 import { SETTINGS } from './settings.schema.ts';
@@ -307,6 +308,9 @@ describe('the settings', () => {
       'postgres://u:p@h:5432/d',
       'postgresql://h/d',
       'postgres://u:p%40ss@[::1]/d?sslmode=require',
+      'postgres:///d?host=/var/run/postgresql',
+      'postgres://u:p@a:5432,b,[::1]:6/d?sslmode=require&target_session_attrs=read-write',
+      'postgres://u:p,q@a,b/d?target_session_attrs=primary',
     ]) {
       expect(loadSettings({ DATABASE_URL: good }).databaseUrl).toBe(good);
     }
@@ -316,9 +320,33 @@ describe('the settings', () => {
       'postgres://',
       'h/d',
       'postgres://h/a b',
+      'postgres://a,,b/d',
+      'postgres://a,b:port/d',
     ]) {
       expect([bad, faults({ DATABASE_URL: bad }).length]).toEqual([bad, 1]);
     }
+  });
+
+  it.each([
+    ['postgres://u:canary@a,a:5432/d', 'a host is named twice'],
+    ['postgres://a,b/d?target_session_attrs=any', 'target_session_attrs must be read-write or primary'],
+    ['postgres://a/d?target_session_attrs=standby', 'target_session_attrs must be read-write or primary'],
+    ['postgres://a,b/d?host=c', 'several hosts belong before the name of the database'],
+  ])('have a database URL with several hosts that is not %s: %s', (url, reason) => {
+    expect(faults({ DATABASE_URL: url })).toEqual([
+      expect.stringMatching(new RegExp(`^DATABASE_URL=\\(hidden\\) is not allowed: ${reason}`)),
+    ]);
+  });
+
+  it('give each server of a database URL a URL of its own', () => {
+    const url = 'postgres://u:p%40@a:6432,[::1]/d?target_session_attrs=read-write&sslmode=require';
+    expect(serversOf(url)).toEqual([
+      { address: 'a:6432', host: 'a', port: 6432, url: 'postgres://u:p%40@a:6432/d?sslmode=require' },
+      { address: '[::1]:5432', host: '::1', port: 5432, url: 'postgres://u:p%40@[::1]/d?sslmode=require' },
+    ]);
+    expect([url, 'postgres://a/d', 'postgres://a/d?target_session_attrs=primary'].map(namesStandbys)).toEqual(
+      [true, false, true],
+    );
   });
 
   it('for retention list types and queues, each once, with a duration', () => {

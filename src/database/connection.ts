@@ -1,7 +1,10 @@
 import pg from 'pg';
+import { serversOf } from '../config/database-url-variable.ts';
 import type { Settings } from '../config/settings.ts';
 import { searchPathOf, withSearchPath } from './model-schemas.ts';
 import { PipelinedClient } from './pipelined-client.ts';
+import { Primary } from './primary.ts';
+import { clientOf } from './primary-client.ts';
 import { clientWithSearchPath } from './search-path-client.ts';
 
 /** The oldest PostgreSQL version this service supports. */
@@ -28,6 +31,7 @@ export function connectionOptions(
   name: string,
   schemas: readonly string[] = [],
 ): pg.PoolConfig {
+  const server = firstServerOf(url);
   const searchPath = searchPathOf(schemas);
   const pooled = settings.databasePooler === 'transaction';
   const session = pooled
@@ -37,8 +41,9 @@ export function connectionOptions(
         idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
         lock_timeout: LOCK_TIMEOUT_MS,
       };
+  const Client = pooled && schemas.length > 0 ? clientWithSearchPath(searchPath) : PipelinedClient;
   return {
-    connectionString: pooled || schemas.length === 0 ? url : withSearchPath(url, searchPath),
+    connectionString: pooled || schemas.length === 0 ? server : withSearchPath(server, searchPath),
     application_name: name,
     max: settings.databasePoolSize,
     connectionTimeoutMillis: settings.databaseConnectTimeout,
@@ -47,11 +52,14 @@ export function connectionOptions(
     keepAlive: true,
     pipeline: true,
     types: { getTypeParser },
-    Client: (pooled && schemas.length > 0
-      ? clientWithSearchPath(searchPath)
-      : PipelinedClient) as unknown as typeof pg.Client,
+    Client: clientOf(Client as unknown as typeof pg.Client, Primary.of(url)),
     ...session,
   } satisfies pg.PoolConfig & { pipeline: boolean; Client: typeof pg.Client };
+}
+
+/** With several hosts, node-postgres gets the URL of the first one, and `clientOf` leads it to the primary. */
+export function firstServerOf(url: string): string {
+  return serversOf(url)?.[0]?.url ?? url;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { DataSourceOptions, EntitySchema, Logger, MixedList } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
-import { connectionOptions } from './connection.ts';
+import { connectionOptions, firstServerOf } from './connection.ts';
 import { DrainingPool } from './draining-pool.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: TypeORM's own signature for a class
@@ -23,7 +23,7 @@ export function dataSourceOptions(
   return {
     type: 'postgres',
     driver: { Pool: DrainingPool },
-    url,
+    url: firstServerOf(url),
     entities: parts.flatMap((part) => part.entities) as MixedList<Class | string | EntitySchema>,
     migrations: parts.flatMap((part) => part.migrations) as MixedList<Class | string>,
     migrationsTableName: 'migration',

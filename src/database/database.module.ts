@@ -24,15 +24,15 @@ export class DatabaseModule implements OnApplicationShutdown {
         {
           provide: Database,
           inject: [DataSource, LOG],
-          useFactory: (dataSource: DataSource, log: Log) =>
-            new Database(
-              url,
-              settings,
-              dataSource,
-              (error) =>
-                log.warn({ event: 'database.connection-lost', error }, 'an idle connection was lost'),
-              schemasOf(parts),
-            ),
+          useFactory: (dataSource: DataSource, log: Log) => {
+            const onIdleError = (error: Error) =>
+              log.warn({ event: 'database.connection-lost', error }, 'an idle connection was lost');
+            const database = new Database(url, settings, dataSource, onIdleError, schemasOf(parts));
+            database.primary?.on('moved', (from, to) =>
+              log.warn({ event: 'database.primary-moved', from, to }, 'another server is the primary now'),
+            );
+            return database;
+          },
         },
       ],
       exports: [Database, Reads],

@@ -7,6 +7,8 @@ import { DrainingPool } from './draining-pool.ts';
 import { codeOf, isReadOnly } from './errors.ts';
 import type { PipelinedClient } from './pipelined-client.ts';
 import { preparedName, refuseNaN } from './prepared.ts';
+import { Primary } from './primary.ts';
+import { clientOf } from './primary-client.ts';
 import { Transaction } from './transaction.ts';
 
 /**
@@ -19,6 +21,8 @@ import { Transaction } from './transaction.ts';
  */
 export class Database {
   readonly pool: DrainingPool;
+  /** Only of a URL with several hosts. */
+  readonly primary: Primary | undefined;
   private readonly beginSql: readonly string[];
   private readonly namesAllowed: boolean;
 
@@ -31,6 +35,7 @@ export class Database {
     /** The schemas of the read models. */
     schemas: readonly string[] = [],
   ) {
+    this.primary = Primary.of(url);
     this.namesAllowed = settings.databasePooler === 'none';
     // Behind a pooler only transactions see them, through `beginStatements`: nothing else here reads a read model.
     const ofSession = this.namesAllowed ? schemas : [];
@@ -102,7 +107,8 @@ export class Database {
 
   /** A connection outside the pool, for long-lived use such as LISTEN. */
   standaloneClient(name: string): pg.Client {
-    return new pg.Client({
+    const Client = clientOf(pg.Client, this.primary);
+    return new Client({
       ...this.pool.options,
       application_name: name,
       query_timeout: 0,
@@ -130,7 +136,9 @@ export class Database {
 
   /** If one connection leads to a server that is no longer the primary, the idle connections do, too. */
   private dropIdleIfReadOnly(error: unknown): void {
-    if (isReadOnly(error)) this.pool.dropIdle().catch(() => undefined);
+    if (!isReadOnly(error)) return;
+    this.primary?.doubt();
+    this.pool.dropIdle().catch(() => undefined);
   }
 }
 

@@ -73,6 +73,11 @@ export function isReadOnly(error: unknown): boolean {
   return unwrapped(error).some((one) => codeOf(one) === READ_ONLY);
 }
 
+/** As a server in recovery refuses a write. */
+export function readOnlyError(message: string): Error {
+  return Object.assign(new Error(message), { code: READ_ONLY });
+}
+
 /** The server did not reply at all within `query_timeout`; the connection is probably dead. */
 export function isReadTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout';

@@ -4,6 +4,7 @@ import { DataSource, type MigrationInterface } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { adoptTables } from './adopt-tables.ts';
 import { closeClient } from './close-client.ts';
+import { firstServerOf } from './connection.ts';
 import { dataSourceOptions, type SchemaPart, schemasOf } from './data-source-options.ts';
 import {
   checkModelNames,
@@ -11,6 +12,8 @@ import {
   refuseSharedTables,
   withSearchPath,
 } from './model-schemas.ts';
+import { Primary } from './primary.ts';
+import { clientOf } from './primary-client.ts';
 import { clientWithSearchPath } from './search-path-client.ts';
 import { queryServer } from './server-check.ts';
 
@@ -43,8 +46,9 @@ export async function migrate(
   settings: Settings,
   parts: readonly SchemaPart[],
 ): Promise<string[]> {
-  const guard = new pg.Client({
-    connectionString: url,
+  const Client = clientOf(pg.Client, Primary.of(url));
+  const guard = new Client({
+    connectionString: firstServerOf(url),
     application_name: 'sluice migrate',
     connectionTimeoutMillis: settings.databaseConnectTimeout,
     query_timeout: GUARD_TIMEOUT_MS,
@@ -181,16 +185,20 @@ async function withDataSource<Result>(
 ): Promise<Result> {
   const pooled = settings.databasePooler !== 'none';
   const options = dataSourceOptions(url, settings, parts);
+  const server = firstServerOf(url);
   const searchPath = schema === 'public' ? schema : `${schema},public`;
+  // An index is not created CONCURRENTLY in a round trip with another statement; the engine has such migrations.
+  const setsPath = pooled && schema !== 'public';
+  const Client = setsPath ? (clientWithSearchPath(searchPath) as unknown as typeof pg.Client) : pg.Client;
   const dataSource = new DataSource({
     ...options,
     extra: {
-      connectionString: pooled ? url : withSearchPath(url, searchPath, `lock_timeout=${LOCK_TIMEOUT}`),
+      connectionString: pooled ? server : withSearchPath(server, searchPath, `lock_timeout=${LOCK_TIMEOUT}`),
       application_name: 'sluice migrate',
       max: 1,
       connectionTimeoutMillis: settings.databaseConnectTimeout,
-      // An index is not created CONCURRENTLY in a round trip with another statement; the engine has such migrations.
-      ...(pooled && schema !== 'public' ? { Client: clientWithSearchPath(searchPath), pipeline: true } : {}),
+      Client: clientOf(Client, Primary.of(url)),
+      pipeline: setsPath,
     },
   } as typeof options);
   await dataSource.initialize();

@@ -1,6 +1,9 @@
 import pg from 'pg';
+import { serversOf } from '../config/database-url-variable.ts';
 import { closeClient } from './close-client.ts';
-import { MIN_SERVER_MAJOR } from './connection.ts';
+import { firstServerOf, MIN_SERVER_MAJOR } from './connection.ts';
+import { Primary } from './primary.ts';
+import { clientOf } from './primary-client.ts';
 
 /** The database cannot be used; the message is one line with the next step. */
 export class DatabaseUnusableError extends Error {}
@@ -24,8 +27,9 @@ export async function queryServer<Found>(
   timeoutMs: number,
   query: (client: pg.Client) => Promise<Found>,
 ): Promise<Found> {
-  const client = new pg.Client({
-    connectionString: url,
+  const Client = clientOf(pg.Client, Primary.of(url));
+  const client = new Client({
+    connectionString: firstServerOf(url),
     application_name: name,
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs,
@@ -35,10 +39,9 @@ export async function queryServer<Found>(
   try {
     await client.connect();
   } catch (error) {
-    const { hostname, port } = new URL(url);
     const reason = (error as Error).message || (error as { code?: string }).code;
     throw new DatabaseUnusableError(
-      `cannot reach PostgreSQL at ${hostname}:${port || 5432} (${reason}); check DATABASE_URL and that the server is running`,
+      `cannot reach PostgreSQL at ${addressesOf(url)} (${reason}); check DATABASE_URL and that the server is running`,
     );
   }
   try {
@@ -46,6 +49,13 @@ export async function queryServer<Found>(
   } finally {
     await closeClient(client);
   }
+}
+
+/** The addresses of a URL for a message, never the password. */
+export function addressesOf(url: string): string {
+  return serversOf(url)!
+    .map(({ address }) => address)
+    .join(', ');
 }
 
 export function refuseUnusable(server: {

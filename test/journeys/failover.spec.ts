@@ -50,11 +50,14 @@ async function on<Row = Record<string, unknown>>(
   return withClient(postgres.url, async (client) => (await client.query(sql, values)).rows);
 }
 
-function start(
-  environment: Record<string, string> = {},
-  readModels?: (typeof countingReadModel)[],
-): Promise<TestApp> {
-  return startApp({ url: wire.url } as TestDatabase, environment, readModels);
+function start(environment: Record<string, string> = {}): Promise<TestApp> {
+  return startApp({ url: wire.url } as TestDatabase, environment);
+}
+
+/** As an operator names the servers: both hosts in one URL. */
+function bothServers(): string {
+  const [first, second] = [primary, standby].map(({ postgres }) => new URL(postgres.url));
+  return `${first!.href.replace(first!.host, `${first!.host},${second!.host}`)}?target_session_attrs=read-write`;
 }
 
 const waiting = () =>
@@ -116,13 +119,9 @@ describe('a failover to a standby that commits wait for', () => {
   beforeAll(async () => {
     await open();
     await primary.awaitStandby('second');
-    replica = await start(
-      {
-        OUTBOX_POLL: '100ms',
-        INBOX_POLL: '100ms',
-        EGRESS_ALLOW: '127.0.0.0/8',
-        DATABASE_CONNECT_TIMEOUT: '1s',
-      },
+    replica = await startApp(
+      { url: bothServers() } as TestDatabase,
+      { OUTBOX_POLL: '100ms', INBOX_POLL: '100ms', EGRESS_ALLOW: '127.0.0.0/8' },
       [countingReadModel],
     );
     receiver = await startReceiver();
@@ -135,7 +134,7 @@ describe('a failover to a standby that commits wait for', () => {
     await close();
   });
 
-  it('loses nothing that was accepted; everything is applied once and delivered', async () => {
+  it('is followed within a second, and loses nothing that was accepted; everything is applied once and delivered', async () => {
     const accepted: string[] = [];
     let over = false;
     const produce = async (producer: number) => {
@@ -153,9 +152,11 @@ describe('a failover to a standby that commits wait for', () => {
     const producing = Promise.all(Array.from({ length: 8 }, (_, index) => produce(index)));
     await until(() => accepted.length > 200, 60_000);
     await primary.crash();
-    wire.switchTo(standby.postgres.url);
     await standby.promote();
+    const promotedAt = performance.now();
     const before = accepted.length;
+    await until(() => accepted.length > before, 60_000);
+    expect(performance.now() - promotedAt).toBeLessThan(1_000);
     await until(() => accepted.length > before + 200, 60_000);
     over = true;
     await producing;
@@ -173,6 +174,8 @@ describe('a failover to a standby that commits wait for', () => {
     expect(accepted.filter((id) => !done.some((row) => row.id === id))).toEqual([]);
     const received = new Set(receiver.received.map(({ body }) => body.id));
     expect(accepted.filter((id) => !received.has(id))).toEqual([]);
+    const moves = replica.lines.filter((line) => line.includes('database.primary-moved'));
+    expect(moves).toEqual([expect.stringContaining(new URL(standby.postgres.url).host)]);
   });
 });
 

@@ -1,3 +1,4 @@
+import { parseDatabaseUrl } from '../../config/database-url-variable.ts';
 import { EXIT } from '../cli-error.ts';
 import type { Command, Context } from '../command.ts';
 import { type Finding, failed } from '../doctor/finding.ts';
@@ -43,7 +44,8 @@ async function databaseFindings(
 ): Promise<readonly Finding[]> {
   const { DATABASE_URL } = environment;
   if (!DATABASE_URL) return [{ check: 'database', verdict: 'skipped', found: 'DATABASE_URL is not set' }];
-  if (!URL.canParse(DATABASE_URL)) return [failed('database', 'DATABASE_URL is not a URL')];
+  if (typeof parseDatabaseUrl(DATABASE_URL) !== 'string')
+    return [failed('database', 'DATABASE_URL is not the URL of a database')];
   // Imported only here: it takes a second to load, and other commands do not need it.
   const { checkDatabase } = await import('../doctor/database-checks.ts');
   return checkDatabase(DATABASE_URL, readModels);

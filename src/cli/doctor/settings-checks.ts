@@ -1,3 +1,4 @@
+import { serversOf } from '../../config/database-url-variable.ts';
 import { metadataIn } from '../../config/egress-allow-variable.ts';
 import { isBound } from '../../config/key-binding.ts';
 import { isLoopback, loadSettings, type Settings, SettingsError } from '../../config/settings.ts';
@@ -23,7 +24,8 @@ export function checkSettings(environment: Environment): readonly Finding[] {
 function warningsOf(settings: Settings): readonly Finding[] {
   const findings: Finding[] = [];
   const warn = (found: string, next: string) => findings.push(warning('settings', found, next));
-  const remote = settings.databaseUrl !== undefined && !isLoopback(new URL(settings.databaseUrl).hostname);
+  const servers = settings.databaseUrl === undefined ? [] : serversOf(settings.databaseUrl)!;
+  const remote = servers.some(({ host }) => !isLoopback(host));
   if (remote && settings.secretsKeys.length === 0)
     warn(
       'SECRETS_KEYS is not set',

@@ -8,7 +8,8 @@ export const DATABASE_SETTINGS = {
     allowed: DATABASE_URL_FORM,
     absent: undefined,
     parse: parseDatabaseUrl,
-    about: 'PostgreSQL 14 or newer. Default: an embedded PostgreSQL in `DATA_DIRECTORY`.',
+    about:
+      'PostgreSQL 14 or newer; of several hosts the one that accepts writes is used. Default: an embedded PostgreSQL in `DATA_DIRECTORY`.',
   }),
   DATABASE_POOL_SIZE: integer({
     min: 4,
