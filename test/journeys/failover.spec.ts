@@ -165,7 +165,7 @@ describe('a failover to a standby that commits wait for', () => {
 
     const stored = await on<{ id: string; status: string; times: number; delivered: number }>(
       standby,
-      `SELECT id, status, (SELECT count(*) FROM applied WHERE applied.id = inbox.id)::int AS times,
+      `SELECT id, status, (SELECT count(*) FROM tested.applied WHERE applied.id = inbox.id)::int AS times,
               (SELECT count(*) FROM outbox WHERE message = inbox.position AND outbox.status = 'finished')::int AS delivered
        FROM inbox`,
     );
