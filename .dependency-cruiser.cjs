@@ -70,11 +70,17 @@ module.exports = {
       to: { path: 'node_modules/@nats-io/' },
     },
     {
+      name: 'rabbitmq-client-only-in-its-folder',
+      severity: 'error',
+      from: { path: '^(src|migrations)/', pathNot: ['^src/brokers/rabbitmq/', SPEC] },
+      to: { path: 'node_modules/rabbitmq-client/' },
+    },
+    {
       name: 'broker-clients-are-loaded-on-demand',
       severity: 'error',
       comment: 'A service without such listeners starts without these packages.',
-      from: { path: '^(src|migrations)/', pathNot: ['^src/brokers/(nats)/', SPEC] },
-      to: { path: '^src/brokers/(nats)/', dependencyTypesNot: ['type-only', 'dynamic-import'] },
+      from: { path: '^(src|migrations)/', pathNot: ['^src/brokers/(nats|rabbitmq)/', SPEC] },
+      to: { path: '^src/brokers/(nats|rabbitmq)/', dependencyTypesNot: ['type-only', 'dynamic-import'] },
     },
     {
       name: 'outbox-does-not-look-back',

@@ -245,7 +245,7 @@ export interface ListenerHealth {
   readonly rate: { readonly perSecond: number | null; readonly limitedUntil: string | null };
 }
 
-export type ListenerMode = 'webhook' | 'pull' | 'nats';
+export type ListenerMode = 'webhook' | 'pull' | 'nats' | 'rabbitmq';
 
 export interface NatsTarget {
   readonly servers: readonly string[];
@@ -253,10 +253,17 @@ export interface NatsTarget {
   readonly stream?: string;
 }
 
+export interface RabbitTarget {
+  readonly servers: readonly string[];
+  readonly exchange?: string;
+  readonly routingKey?: string;
+}
+
 export interface Listener {
   readonly name: string;
   readonly mode: ListenerMode;
   readonly nats?: NatsTarget;
+  readonly rabbitmq?: RabbitTarget;
   /** Which there are; their values are never shown. */
   readonly credentials?: Readonly<Record<string, string>>;
   readonly types: readonly string[];

@@ -41,12 +41,12 @@ class BrokerServers {
     maxItems: MAX_SERVERS,
     example: ['nats://nats.example.com:4222'],
     description:
-      'Tried in this order; other servers that the broker names are not used. `nats://` or `tls://`, `amqp://` or `amqps://`, `kafka://` or `kafka+ssl://`. Public, unless EGRESS_ALLOW permits more.',
+      'Tried in this order; other servers that the broker names are not used. `nats://` or `tls://`, `amqp://` or `amqps://`. Public, unless EGRESS_ALLOW permits more.',
   })
   @Must(listOf(1, MAX_SERVERS))
   servers: string[];
 
-  @ApiPropertyOptional({ description: 'For `tls://`, `amqps://` and `kafka+ssl://`.' })
+  @ApiPropertyOptional({ description: 'For `tls://` and `amqps://`.' })
   @Optional()
   @Must(anObject)
   @ValidateNested()
@@ -69,6 +69,27 @@ export class NatsTarget extends BrokerServers {
   @Optional()
   @Must(textUpTo(MAX_NAME))
   stream?: string;
+}
+
+export class RabbitTarget extends BrokerServers {
+  @ApiPropertyOptional({ default: '', example: 'orders', description: 'Default: the default exchange.' })
+  @Optional()
+  @Must(textUpTo(MAX_NAME))
+  exchange?: string;
+
+  @ApiPropertyOptional({
+    default: '{key}',
+    example: 'orders.{type}',
+    description: '`{key}`, `{type}` and `{source}` stand for those of the message.',
+  })
+  @Optional()
+  @Must(textUpTo(MAX_NAME))
+  routingKey?: string;
+
+  @ApiPropertyOptional({ default: '/' })
+  @Optional()
+  @Must(textUpTo(MAX_NAME))
+  vhost?: string;
 }
 
 /** Kept encrypted, and never shown. */

@@ -1,16 +1,19 @@
-import type { BrokerCredentials, NatsTarget } from './broker-definition.ts';
+import type { BrokerCredentials, NatsTarget, RabbitTarget } from './broker-definition.ts';
 
-export const BROKER_MODES = ['nats'] as const;
+export const BROKER_MODES = ['nats', 'rabbitmq'] as const;
 export type BrokerMode = (typeof BROKER_MODES)[number];
 
 /** Where a listener's deliveries are published, and as whom. */
-export type Broker = Readonly<{ mode: 'nats' } & NatsTarget> & { readonly credentials: BrokerCredentials };
+export type Broker = Readonly<({ mode: 'nats' } & NatsTarget) | ({ mode: 'rabbitmq' } & RabbitTarget)> & {
+  readonly credentials: BrokerCredentials;
+};
 
 export type BrokerOf<Mode extends BrokerMode> = Extract<Broker, { mode: Mode }>;
 
 /** The part of a definition that names a broker. */
 export interface BrokerFields {
   readonly nats?: NatsTarget;
+  readonly rabbitmq?: RabbitTarget;
 }
 
 export function isBrokerMode(mode: unknown): mode is BrokerMode {
@@ -20,9 +23,10 @@ export function isBrokerMode(mode: unknown): mode is BrokerMode {
 /** Undefined: the mode is not that of a broker. */
 export function brokerOf(
   mode: string,
-  { nats }: BrokerFields,
+  { nats, rabbitmq }: BrokerFields,
   credentials: BrokerCredentials = {},
 ): Broker | undefined {
   if (mode === 'nats' && nats) return { mode, ...nats, credentials };
+  if (mode === 'rabbitmq' && rabbitmq) return { mode, ...rabbitmq, credentials };
   return undefined;
 }

@@ -4,7 +4,7 @@ import type { Verdict } from '../webhooks/egress-guard.ts';
 import type { BrokerMode } from './broker.ts';
 import { missingClient } from './kinds.ts';
 import { serverAddress } from './server-address.ts';
-import { subjectFault } from './template.ts';
+import { subjectFault, templateFault } from './template.ts';
 
 /** Whether a connection to this server may be made. */
 export type ServerCheck = (host: string, port: number) => Promise<Verdict>;
@@ -13,6 +13,7 @@ const HIDDEN = '(hidden)';
 /** Which credentials go together, by mode. */
 const LOGINS: Readonly<Record<BrokerMode, readonly (readonly string[])[]>> = {
   nats: [['username', 'password'], ['token'], ['creds']],
+  rabbitmq: [['username', 'password']],
 };
 const CERTIFICATE = ['certificate', 'privateKey'];
 
@@ -60,9 +61,11 @@ async function serverFault(
 }
 
 function placeFaults(mode: BrokerMode, target: Record<string, unknown>): FieldError[] {
-  const { subject } = target;
-  const fault = typeof subject === 'string' && subject !== '' ? subjectFault(subject) : undefined;
-  return fault === undefined ? [] : [{ pointer: `/${mode}/subject`, detail: fault }];
+  const [field, check] =
+    mode === 'nats' ? (['subject', subjectFault] as const) : (['routingKey', templateFault] as const);
+  const template = target[field];
+  const fault = typeof template === 'string' && template !== '' ? check(template) : undefined;
+  return fault === undefined ? [] : [{ pointer: `/${mode}/${field}`, detail: fault }];
 }
 
 function credentialFaults(mode: BrokerMode, credentials: unknown): FieldError[] {

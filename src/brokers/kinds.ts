@@ -4,6 +4,7 @@ import type { SinkKind } from './sink.ts';
 /** Loaded when the first listener of the mode is defined or sent to: most installations need none of the clients. */
 const LOADERS: Readonly<Record<BrokerMode, () => Promise<SinkKind>>> = {
   nats: async () => (await import('./nats/nats-sink.ts')).NATS_SINKS as SinkKind,
+  rabbitmq: async () => (await import('./rabbitmq/rabbit-sink.ts')).RABBIT_SINKS as SinkKind,
 };
 
 export function kindOf(mode: BrokerMode): Promise<SinkKind> {

@@ -15,6 +15,7 @@ interface Schemes {
 
 const SCHEMES: Readonly<Record<BrokerMode, Schemes>> = {
   nats: { plain: 'nats', tls: 'tls', plainPort: 4222, tlsPort: 4222 },
+  rabbitmq: { plain: 'amqp', tls: 'amqps', plainPort: 5672, tlsPort: 5671 },
 };
 const FORM = /^([a-z+]+):\/\/(\[[0-9a-fA-F:.]+\]|[^\s/?#@:[\]]+)(?::(\d{1,5}))?\/?$/;
 

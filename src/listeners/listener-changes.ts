@@ -207,6 +207,7 @@ const PENDING_OF: Readonly<Record<ListenerMode, string>> = {
   webhook: 'deliveries that are meant for its endpoint',
   pull: 'messages that are meant for its consumers',
   nats: FOR_BROKER,
+  rabbitmq: FOR_BROKER,
 };
 
 function newSecrets(definition: ListenerDefinition): Confidential['secrets'] {

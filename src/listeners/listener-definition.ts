@@ -2,7 +2,7 @@ import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import { IsBoolean, IsIn, ValidateNested } from 'class-validator';
 import { BROKER_MODES, type BrokerMode } from '../brokers/broker.ts';
-import { BrokerCredentials, NatsTarget } from '../brokers/broker-definition.ts';
+import { BrokerCredentials, NatsTarget, RabbitTarget } from '../brokers/broker-definition.ts';
 import {
   anObject,
   aText,
@@ -82,7 +82,7 @@ export class ListenerDefinition {
     enum: LISTENER_MODES,
     default: 'webhook',
     description:
-      '`pull`: a work queue; consumers fetch the messages with `POST …/pull`. `nats`: published to that broker. Can be changed when nothing is pending.',
+      '`pull`: a work queue; consumers fetch the messages with `POST …/pull`. `nats`, `rabbitmq`: published to that broker. Can be changed when nothing is pending.',
   })
   @Optional()
   @IsIn(LISTENER_MODES, { message: `must be ${quotedList(LISTENER_MODES)}` })
@@ -113,6 +113,13 @@ export class ListenerDefinition {
   @ValidateNested()
   @Type(() => NatsTarget)
   nats?: NatsTarget;
+
+  @ApiPropertyOptional({ description: 'Required for the mode `rabbitmq`: the exchange to publish to.' })
+  @Optional()
+  @Must(anObject)
+  @ValidateNested()
+  @Type(() => RabbitTarget)
+  rabbitmq?: RabbitTarget;
 
   @ApiPropertyOptional({
     description:

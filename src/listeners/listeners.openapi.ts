@@ -92,6 +92,10 @@ const OF_BROKERS = {
     ...object({ servers: list(TEXT), subject: TEXT }, { stream: TEXT, tls: TLS }),
     description: 'Only with the mode `nats`.',
   },
+  rabbitmq: {
+    ...object({ servers: list(TEXT) }, { exchange: TEXT, routingKey: TEXT, vhost: TEXT, tls: TLS }),
+    description: 'Only with the mode `rabbitmq`.',
+  },
   credentials: {
     ...map(TEXT),
     description: 'Only of a broker: which there are. Their values are never shown.',

@@ -102,36 +102,29 @@ function standardBody({ messageId, type, occurredAt, key, sequence, payload }: D
 }
 
 /**
- * CloudEvents 1.0, binary mode. `ce-id` and `ce-source` name the event, so they are the message's: the same for every
+ * The attributes of CloudEvents 1.0. `id` and `source` name the event, so they are the message's: the same for every
  * listener and at every replay. `webhook-id` names the delivery.
  */
-export function cloudEventHeaders({
-  messageId,
-  source,
-  type,
-  occurredAt,
-  key,
-  sequence,
-}: Delivery): string[] {
+export function cloudEventAttributes(
+  delivery: Delivery,
+): readonly (readonly [name: string, value: string])[] {
+  const { messageId, source, type, occurredAt, key, sequence } = delivery;
   return [
-    'ce-specversion',
-    '1.0',
-    'ce-id',
-    ceValue(messageId),
-    'ce-source',
-    ceValue(source),
-    'ce-type',
-    ceValue(type),
-    'ce-time',
-    occurredAt.toISOString(),
-    'ce-subject',
-    ceValue(key),
-    'ce-sequence',
-    String(sequence),
+    ['specversion', '1.0'],
+    ['id', messageId],
+    ['source', source],
+    ['type', type],
+    ['time', occurredAt.toISOString()],
+    ['subject', key],
+    ['sequence', String(sequence)],
     // The sequence extension wants texts that sort, unless they are declared as numbers.
-    'ce-sequencetype',
-    'Integer',
+    ['sequencetype', 'Integer'],
   ];
+}
+
+/** Binary mode in headers, as of HTTP and NATS. */
+export function cloudEventHeaders(delivery: Delivery): string[] {
+  return cloudEventAttributes(delivery).flatMap(([name, value]) => [`ce-${name}`, ceValue(value)]);
 }
 
 /** The HTTP binding's percent-encoding: blank, quote, percent and everything that is not printable ASCII. */

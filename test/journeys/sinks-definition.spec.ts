@@ -73,6 +73,18 @@ describe('the definition of a sink', () => {
       '/credentials/token',
       /leave "credentials" out/,
     ],
+    [
+      'a placeholder that does not exist',
+      { mode: 'rabbitmq', nats: undefined, rabbitmq: { servers: ['amqp://1.1.1.1'], routingKey: '{id}' } },
+      '/rabbitmq/routingKey',
+      /\{id\}; only/,
+    ],
+    [
+      'a server of another broker',
+      { mode: 'rabbitmq', nats: undefined, rabbitmq: { servers: [SERVER] } },
+      '/rabbitmq/servers/0',
+      /must be amqp:/,
+    ],
     ['a timeout beyond the lease', { timeout: '55s' }, '/timeout', /at most 50s/],
   ])('with %s is refused', async (_what, more, pointer, detail) => {
     const { status, body } = await put(more);

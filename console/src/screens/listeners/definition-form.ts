@@ -1,6 +1,6 @@
 import type { Listener, ListenerMode } from '../../api-types.ts';
 
-const BROKERS: readonly ListenerMode[] = ['nats'];
+const BROKERS: readonly ListenerMode[] = ['nats', 'rabbitmq'];
 
 /** A field of the definition as a form shows it. */
 export interface Field {
@@ -23,6 +23,13 @@ export const FIELDS: readonly Field[] = [
     label: 'NATS, as JSON: {"servers": ["nats://host:4222"], "subject": "orders.{key}", "stream": "ORDERS"}',
     kind: 'json',
     onlyFor: ['nats'],
+  },
+  {
+    name: 'rabbitmq',
+    label:
+      'RabbitMQ, as JSON: {"servers": ["amqp://host:5672"], "exchange": "orders", "routingKey": "{key}"}',
+    kind: 'json',
+    onlyFor: ['rabbitmq'],
   },
   {
     name: 'credentials',
@@ -89,8 +96,9 @@ export function isFor(mode: string, { onlyFor }: Field): boolean {
 }
 
 /** Where its messages go, in words. */
-export function destinationOf({ mode, url, nats }: Listener): string {
+export function destinationOf({ mode, url, nats, rabbitmq }: Listener): string {
   if (mode === 'pull') return 'A queue that consumers pull from';
+  if (rabbitmq) return `${mode}: exchange "${rabbitmq.exchange ?? ''}" at ${rabbitmq.servers.join(', ')}`;
   return nats ? `${mode}: ${nats.subject} at ${nats.servers.join(', ')}` : (url ?? '');
 }
 
