@@ -27,10 +27,12 @@ export class AppModule {
     settings: Settings,
     log: Log,
     readModels: readonly ReadModel[],
+    extensions: readonly DynamicModule[] = [],
   ): DynamicModule {
     return {
       module: AppModule,
       imports: [
+        ...extensions,
         ConfigModule.with(settings),
         TelemetryModule.with(log),
         ClockModule,

@@ -1,18 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { NestFactory } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { AppModule } from './app.module.ts';
+import { Cells } from './cells/cells.ts';
 import type { Settings } from './config/settings.ts';
 import type { ReadModel } from './contract/read-model.ts';
-import { HttpMetrics } from './http/http-metrics.ts';
-import { OpenApi } from './http/openapi.ts';
-import { ProblemFilter } from './http/problem-filter.ts';
-import { ResponsesInFlight } from './http/responses-in-flight.ts';
+import { createEngine } from './engine.ts';
 import type { Route } from './http/routes.ts';
-import { Server } from './http/server.ts';
-import { Callers } from './http/session/callers.ts';
+import { prepareSchema } from './prepare-schema.ts';
 import type { Log } from './telemetry/logger.ts';
-import { NestLog } from './telemetry/nest-log.ts';
 import { Readiness } from './upkeep/health/readiness.ts';
 
 export interface App {
@@ -31,21 +25,27 @@ export async function createApp(
   log: Log,
   readModels: readonly ReadModel[],
 ): Promise<App> {
-  const server = new Server(settings, log);
-  const nest = await NestFactory.create<NestFastifyApplication>(
-    AppModule.with(databaseUrl, settings, log, readModels),
-    server.adapter,
-    { logger: new NestLog(log), bodyParser: false, abortOnError: false, forceCloseConnections: false },
-  );
-  nest.useGlobalFilters(new ProblemFilter(server));
-  server.authenticateWith(nest.get(Callers));
-  server.measureWith(nest.get(HttpMetrics));
-  server.limitResponsesWith(nest.get(ResponsesInFlight));
-  nest.get(OpenApi).describe(nest);
+  const cells =
+    settings.cells.length > 0
+      ? new Cells(settings, log, {
+          create: (options) => createEngine({ ...options, readModels }),
+          prepare: (url, own) => prepareSchema(url, own, log, readModels),
+        })
+      : undefined;
+  const { nest, server } = await createEngine({
+    databaseUrl,
+    settings: cells?.settingsOfHome ?? settings,
+    log,
+    readModels,
+    extensions: cells ? [cells.homeModule()] : [],
+  });
   try {
+    await cells?.openHome({ nest, server });
     await nest.init();
+    await cells?.start();
   } catch (error) {
     await nest.close();
+    await cells?.close();
     throw error;
   }
   const readiness = nest.get(Readiness);
@@ -64,6 +64,7 @@ export async function createApp(
       server.closeAfterReply();
       if (settings.drainGrace > 0) await pause(settings.drainGrace);
       await nest.close();
+      await cells?.close();
     },
   };
 }

@@ -33,6 +33,7 @@ import { AppliedOrder1763251200100 } from '../migrations/1763251200100-applied-o
 import { Rebuilds1763251200101 } from '../migrations/1763251200101-rebuilds.ts';
 import { History1763251200120 } from '../migrations/1763251200120-history.ts';
 import { SealedCredentials1763251200160 } from '../migrations/1763251200160-sealed-credentials.ts';
+import { Cells1763251200170 } from '../migrations/1763251200170-cells.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -74,6 +75,7 @@ const ENGINE: SchemaPart = {
     Rebuilds1763251200101,
     History1763251200120,
     SealedCredentials1763251200160,
+    Cells1763251200170,
   ],
 };
 

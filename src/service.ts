@@ -4,9 +4,8 @@ import type { Settings } from './config/settings.ts';
 import type { ReadModel } from './contract/read-model.ts';
 import { firstServerOf } from './database/connection.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './database/embedded/embedded-postgres.ts';
-import { MigrationError, migrate, pendingMigrations } from './database/migrate.ts';
 import { addressesOf, checkServer } from './database/server-check.ts';
-import { schemaOf } from './schema.ts';
+import { prepareSchema } from './prepare-schema.ts';
 import type { Log } from './telemetry/logger.ts';
 
 export interface Service {
@@ -45,25 +44,6 @@ export async function startService(
     await stop(app, embedded, log);
     throw error;
   }
-}
-
-/** Brings the schema up to date; with MIGRATIONS=off, refuses to run on one that is not. */
-export async function prepareSchema(
-  databaseUrl: string,
-  settings: Settings,
-  log: Log,
-  readModels: readonly ReadModel[],
-): Promise<void> {
-  const schema = schemaOf(readModels);
-  if (settings.migrations === 'off') {
-    const pending = await pendingMigrations(databaseUrl, settings, schema);
-    if (pending.length === 0) return;
-    throw new MigrationError(
-      `these migrations have not run: ${pending.join(', ')}; run "npm run migrate" first`,
-    );
-  }
-  const names = await migrate(databaseUrl, settings, schema);
-  if (names.length) log.info({ event: 'database.migrated', migrations: names }, 'the schema is up to date');
 }
 
 function startEmbedded(settings: Settings, log: Log): Promise<EmbeddedPostgres> {

@@ -59,9 +59,12 @@ export async function migrateDatabase(environment: Environment, load: Load): Pro
     );
   }
   const readModels = await load();
-  await checkServer(databaseUrl, settings.databaseConnectTimeout);
-  const { prepareSchema } = await import('./service.ts');
-  await prepareSchema(databaseUrl, { ...settings, migrations: 'auto' }, createLog(settings), readModels);
+  const { prepareSchema } = await import('./prepare-schema.ts');
+  const urls = settings.cells.length > 0 ? settings.cells.map(({ url }) => url) : [databaseUrl];
+  for (const url of urls) {
+    await checkServer(url, settings.databaseConnectTimeout);
+    await prepareSchema(url, { ...settings, migrations: 'auto' }, createLog(settings), readModels);
+  }
 }
 
 /** Ends the process with what `work` set as exit code; with 1 and one line on stderr if it failed. */

@@ -1,3 +1,4 @@
+import { CELLS_SETTINGS } from './schema/cells.ts';
 import { DATABASE_SETTINGS } from './schema/database.ts';
 import { INBOX_SETTINGS } from './schema/inbox.ts';
 import { OUTBOX_SETTINGS } from './schema/outbox.ts';
@@ -14,4 +15,5 @@ export const SETTINGS = {
   ...OUTBOX_SETTINGS,
   ...UPKEEP_SETTINGS,
   ...DATABASE_SETTINGS,
+  ...CELLS_SETTINGS,
 } as const;

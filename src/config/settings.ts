@@ -56,7 +56,7 @@ export function loadSettings(environment: Readonly<Record<string, string | undef
   }
   if (errors.length) throw new SettingsError(errors);
   const settings = {
-    ...withMetricsAccess(withHost(values as unknown as Settings)),
+    ...withHomeCell(withMetricsAccess(withHost(values as unknown as Settings))),
     [GIVEN]: Object.freeze(given),
   };
   refuseUnsafe(settings);
@@ -65,6 +65,11 @@ export function loadSettings(environment: Readonly<Record<string, string | undef
 
 function withHost(settings: Settings): Settings {
   return { ...settings, host: settings.host ?? (settings.apiKeys.length ? '0.0.0.0' : '127.0.0.1') };
+}
+
+/** With CELLS, the database of this Sluice is that of the home cell. */
+function withHomeCell(settings: Settings): Settings {
+  return { ...settings, databaseUrl: settings.databaseUrl ?? settings.cells[0]?.url };
 }
 
 function withMetricsAccess(settings: Settings): Settings {
@@ -80,8 +85,22 @@ function refuseUnsafe(settings: Settings): void {
       `HOST=${settings.host} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
     );
   }
-  errors.push(...retentionErrors(settings), ...historyErrors(settings));
+  errors.push(...cellErrors(settings), ...retentionErrors(settings), ...historyErrors(settings));
   if (errors.length) throw new SettingsError(errors);
+}
+
+function cellErrors({ cells, cellWorkers, databaseUrl, databasePooler }: Settings): string[] {
+  const names = cells.map(({ name }) => name);
+  const errors: string[] = [];
+  if (cells.length > 0 && databaseUrl !== cells[0]!.url)
+    errors.push(
+      'DATABASE_URL and CELLS are both set; leave DATABASE_URL out, CELLS names its database first',
+    );
+  if (cells.length > 0 && databasePooler === 'transaction')
+    errors.push('DATABASE_POOLER=transaction does not work with CELLS; connect to the databases directly');
+  for (const name of cellWorkers)
+    if (!names.includes(name)) errors.push(`CELL_WORKERS names ${name}, which is not in CELLS`);
+  return errors;
 }
 
 /** Retentions that are shorter than others they must cover; each error names the longest of those and the min value. */

@@ -3,7 +3,8 @@ const EXACT = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD
 
 /**
  * history.move — takes finished messages out of the inbox, and remembers their identities. Those with a delivery or an entry
- * of a topic stay: they may have been replayed since they were selected. $1 positions
+ * of a topic stay: they may have been replayed since they were selected. So do those that a rebuild has yet to read from the
+ * inbox. $1 positions
  */
 export const MOVE = `
   WITH moved AS (
@@ -11,6 +12,9 @@ export const MOVE = `
     WHERE position = ANY ($1::bigint[]) AND settled_at IS NOT NULL AND lapsed_at IS NULL
       AND NOT EXISTS (SELECT FROM outbox WHERE outbox.message = inbox.position)
       AND NOT EXISTS (SELECT FROM topic_entry WHERE topic_entry.message = inbox.position)
+      AND NOT EXISTS (
+        SELECT FROM rebuild_lane AS needed WHERE needed.lane = inbox.lane
+          AND (COALESCE(inbox.applied, 0), inbox.position) > (needed.applied, needed.position))
     RETURNING *
   ),
   remembered AS (

@@ -55,6 +55,17 @@ export function pageRequest<Cursor>(
   };
 }
 
+/** The header of a request for a page that is merged with those of other cells. */
+export const MERGED_HEADER = 'sluice-merged';
+
+/** Of a page, under which it can tell the cursor after each of its items: pages of several cells are merged by them. */
+const ITEM_CURSORS = Symbol('cursors');
+
+/** Undefined: it is not a page. */
+export function itemCursors(page: unknown): readonly string[] | undefined {
+  return (page as { [ITEM_CURSORS]?: () => string[] } | null | undefined)?.[ITEM_CURSORS]?.();
+}
+
 /**
  * Makes a page of `rows`, of which there are up to limit + 1: an extra row means that there is another page, and so does a
  * row that does not fit into PAGE_BYTES. `edge` is the cursor for a scan that stopped before it filled the page.
@@ -70,7 +81,9 @@ export function pageOf<Row, Item>(
   const shown = rows.slice(0, tooLarge < 0 ? limit : Math.min(limit, tooLarge));
   const last = shown.at(-1);
   const next = rows.length > shown.length && last !== undefined ? cursorOfRow(last) : edge;
-  return { items: shown.map(itemOf), next: next === undefined ? null : encode(next) };
+  const page = { items: shown.map(itemOf), next: next === undefined ? null : encode(next) };
+  const cursors = () => shown.map((row) => encode(cursorOfRow(row)));
+  return Object.defineProperty(page, ITEM_CURSORS, { value: cursors });
 }
 
 /** A page of a list that is sorted by name. `read` returns the rows after a name. */

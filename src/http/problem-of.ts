@@ -24,6 +24,8 @@ const NUL_IN_TEXT = '22021';
 /** PostgreSQL's error codes for a value that is out of range, not a time or not a number. */
 const INVALID_VALUE_CODES = ['22003', '22007', '22008', '22P02'];
 const STATEMENT_TIMEOUT = '57014';
+/** Raised by the fence of a cell (migration 170). */
+export const NOT_OF_THIS_CELL = 'SC001';
 
 const SERVER_ERRORS: readonly ProblemName[] = ['internal', 'database-away'];
 
@@ -34,6 +36,12 @@ export function problemOf(error: unknown): Problem {
   if (known) return new Problem(...known);
   if (codeOf(error) === NUL_IN_TEXT) return new Problem('invalid', 'NUL characters are not allowed.');
   if (isInvalidValue(error)) return new Problem('invalid', 'A value is out of range.');
+  if (codeOf(error) === NOT_OF_THIS_CELL)
+    return new Problem(
+      'cell-away',
+      'The key belongs to another cell, or is being moved. If it lasts: this replica needs the CELLS of the others.',
+      retryAfter(1),
+    );
   if (isDatabaseAway(error)) {
     return new Problem(
       'database-away',

@@ -26,6 +26,7 @@ export const PROBLEMS = {
   'header-too-large': { status: 431, title: 'Request headers too large' },
   internal: { status: 500, title: 'Internal server error' },
   overloaded: { status: 503, title: 'Service overloaded' },
+  'cell-away': { status: 503, title: 'Cell unavailable' },
   'database-away': { status: 503, title: 'Database unavailable' },
   'read-model-behind': { status: 503, title: 'Read model not up to date' },
   stopping: { status: 503, title: 'Replica is shutting down' },

@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
@@ -7,6 +7,7 @@ import { refuseForeign } from './foreign-messages.ts';
 import { Ingest } from './ingest.ts';
 import { IngestMetrics } from './ingest-metrics.ts';
 import { isRefusal, type Outcome, type Refusal } from './message-acceptor.ts';
+import { MESSAGE_ROUTER, type MessageRouter } from './message-router.ts';
 import type { AcceptedMessage } from './post-messages.openapi.ts';
 import type { PostedMessages, readPost } from './read-request.ts';
 
@@ -14,12 +15,15 @@ import type { PostedMessages, readPost } from './read-request.ts';
 @Injectable()
 export class PostMessages {
   private readonly rateLimit: RateLimit;
+  private readonly target: Pick<MessageRouter, 'post'>;
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
-    private readonly ingest: Ingest,
+    ingest: Ingest,
     private readonly metrics: IngestMetrics,
+    @Optional() @Inject(MESSAGE_ROUTER) private readonly router: MessageRouter | undefined,
   ) {
+    this.target = router ?? ingest;
     this.rateLimit = new RateLimit(settings.apiKeyRateLimit);
   }
 
@@ -41,9 +45,10 @@ export class PostMessages {
     refuseForeign(posted, caller);
     if (to) refuseOtherTypes(posted, to);
     this.rateLimit.take(caller.name, posted.messages.length);
-    const outcomes = await this.ingest.post(posted);
+    const outcomes = await this.target.post(posted);
     refuseConflicts(outcomes, posted);
-    this.metrics.count(outcomes);
+    // The router counts for each cell.
+    if (!this.router) this.metrics.count(outcomes);
     if (posted.batch) replyBatch(outcomes, reply);
     else replyOne(outcomes[0]!, reply);
   }

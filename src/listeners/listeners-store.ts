@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { isName } from '../http/names.ts';
@@ -58,6 +58,15 @@ export interface StateChange {
   readonly revision?: number;
 }
 
+/** Injection token of the SharedDefinitions; nothing is injected without CELLS. */
+export const SHARED_DEFINITIONS = Symbol('SharedDefinitions');
+
+/** With CELLS, definitions are changed in the home cell and copied to the others. */
+export interface SharedDefinitions {
+  /** Undefined in the home cell itself. */
+  readonly home: Database | undefined;
+}
+
 /** A definition as it is stored. */
 export interface ListenerContent {
   readonly name: string;
@@ -68,11 +77,14 @@ export interface ListenerContent {
 
 @Injectable()
 export class ListenersStore {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    @Optional() @Inject(SHARED_DEFINITIONS) private readonly shared: SharedDefinitions | undefined,
+  ) {}
 
   /** Every change goes through here: one writer at a time over all replicas. */
   change<Result>(work: (tx: Transaction) => Promise<Result>): Promise<Result> {
-    return this.database.transaction(async (tx) => {
+    return (this.shared?.home ?? this.database).transaction(async (tx) => {
       await tx.query(TAKE_TURN);
       return work(tx);
     });
@@ -142,6 +154,8 @@ export class ListenersStore {
 
   /** False, and nothing is changed: it has pending deliveries, which are meant for the other mode. */
   async switchMode(number: number, mode: ListenerMode, tx: Transaction): Promise<boolean> {
+    if (this.shared)
+      throw new Problem('conflict', 'With CELLS a listener keeps its mode; create another listener.');
     await tx.query(LOCK_LANES, [number]);
     // A separate statement sees what was claimed until the lanes were locked.
     if ((await tx.query(HAS_PENDING, [number])).length > 0) return false;

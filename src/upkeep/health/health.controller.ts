@@ -1,8 +1,9 @@
-import { Controller, Get, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Optional, Res } from '@nestjs/common';
 import { ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Loops } from '../../clock/loops.ts';
 import { Allow } from '../../http/access.ts';
+import { CELL_REPORTS, type CellReports } from './cell-reports.ts';
 import { ALIVE, type Liveness, NOT_READY, READY, type ReadinessView, STALLED } from './health.openapi.ts';
 import { Readiness } from './readiness.ts';
 
@@ -12,6 +13,7 @@ export class HealthController {
   constructor(
     private readonly loops: Loops,
     private readonly readiness: Readiness,
+    @Optional() @Inject(CELL_REPORTS) private readonly cells: CellReports | undefined,
   ) {}
 
   @Get('livez')
@@ -30,7 +32,10 @@ export class HealthController {
 
   @Get('readyz')
   @Allow('public')
-  @ApiOperation({ summary: '200 from the end of the start until this replica begins to stop.' })
+  @ApiOperation({
+    summary:
+      '200 from the end of the start until this replica begins to stop. With CELLS it says which cells are up; one that is away does not change the status.',
+  })
   @ApiResponse({ status: 200, description: 'Ready.', schema: READY })
   @ApiResponse({
     status: 503,
@@ -40,6 +45,6 @@ export class HealthController {
   readyz(@Res({ passthrough: true }) reply: FastifyReply): ReadinessView {
     const { status } = this.readiness;
     if (status !== 'ready') void reply.code(503);
-    return { status };
+    return this.cells ? { status, cells: this.cells.states() } : { status };
   }
 }

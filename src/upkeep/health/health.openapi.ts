@@ -1,4 +1,4 @@
-import { choice, list, named, object, type Shown, TEXT } from '../../http/schema.ts';
+import { choice, list, map, named, object, type Shown, TEXT } from '../../http/schema.ts';
 
 export const ALIVE = named('Alive', object({ status: choice(['alive']) }));
 export const STALLED = named(
@@ -7,6 +7,14 @@ export const STALLED = named(
 );
 export type Liveness = Shown<typeof ALIVE> | Shown<typeof STALLED>;
 
-export const READY = named('Ready', object({ status: choice(['ready']) }));
-export const NOT_READY = named('NotReady', object({ status: choice(['starting', 'draining']) }));
+const CELLS = {
+  ...map(choice(['starting', 'up', 'away', 'refused'])),
+  description: 'With CELLS: each cell, as this replica sees it.',
+};
+
+export const READY = named('Ready', object({ status: choice(['ready']) }, { cells: CELLS }));
+export const NOT_READY = named(
+  'NotReady',
+  object({ status: choice(['starting', 'draining']) }, { cells: CELLS }),
+);
 export type ReadinessView = Shown<typeof READY> | Shown<typeof NOT_READY>;

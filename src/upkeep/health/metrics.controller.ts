@@ -1,13 +1,17 @@
-import { Controller, Get, Header } from '@nestjs/common';
+import { Controller, Get, Header, Inject, Optional } from '@nestjs/common';
 import { ApiOperation, ApiProduces, ApiResponse, ApiTags } from '@nestjs/swagger';
 import { Allow } from '../../http/access.ts';
 import { TEXT } from '../../http/schema.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
+import { CELL_REPORTS, type CellReports } from './cell-reports.ts';
 
 @ApiTags('operations')
 @Controller('metrics')
 export class MetricsController {
-  constructor(private readonly metrics: Metrics) {}
+  constructor(
+    private readonly metrics: Metrics,
+    @Optional() @Inject(CELL_REPORTS) private readonly cells: CellReports | undefined,
+  ) {}
 
   @Get()
   @Allow('metrics')
@@ -20,6 +24,6 @@ export class MetricsController {
   @ApiResponse({ status: 401, description: 'Missing or invalid API key, with METRICS_ACCESS=keyed.' })
   @ApiResponse({ status: 403, description: 'The API key lacks the scope `read`, with METRICS_ACCESS=keyed.' })
   read(): Promise<Buffer> {
-    return this.metrics.text();
+    return this.cells ? this.cells.metrics() : this.metrics.text();
   }
 }

@@ -64,10 +64,10 @@ export const REMOVE_DELIVERIES = `
   ${RESULT('$8::bigint')}`;
 
 /**
- * retention.messages — the same for messages. A message is kept as long as any of its deliveries, and as long as an entry of
- * a topic points to it, and as long as a rebuild of a read model has not applied it. A finished message whose type is kept in
- * history is not removed, but returned with the size of its payload. Of finished messages that are removed, the latest time per
- * type is noted: history has a gap up to there. $1 to $8 as above, $9 expired, $10 superseded, $11 type patterns of history
+ * retention.messages — the same for messages. A message is kept as long as any of its deliveries, as long as an entry of a
+ * topic points to it, and as long as a rebuild of a read model has not applied it. A finished message whose type is kept in
+ * history is not removed, but returned with the size of its payload. Of finished messages that are removed, the latest time
+ * per type is noted: history has a gap up to there. $1 to $8 as above, $9 expired, $10 superseded, $11 type patterns of history
  */
 export const REMOVE_MESSAGES = `
   WITH stretch AS MATERIALIZED (

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
+import { Problem } from '../../http/problems.ts';
 import { IngestStore } from '../../inbox/ingest-store.ts';
+import { MESSAGE_ROUTER, type MessageRouter } from '../../inbox/message-router.ts';
 import { type NewMessage, newMessage } from '../../inbox/new-message.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
@@ -21,6 +23,8 @@ const MAX_INSERT_BYTES = 4_194_304;
 const MAX_IDLE_MS = 1_000;
 /** How long this replica leaves a schedule it cannot parse to other replicas. */
 const SKIP_MS = 60_000;
+/** How long a schedule waits whose cell is away. */
+const AWAY_MS = 1_000;
 
 interface Posted {
   readonly schedules: number;
@@ -43,6 +47,7 @@ export class Schedules {
     private readonly wakeups: Wakeups,
     loops: Loops,
     metrics: Metrics,
+    @Optional() @Inject(MESSAGE_ROUTER) private readonly router: MessageRouter | undefined,
   ) {
     this.loop = loops.run('upkeep', 'schedules', MAX_IDLE_MS, () => this.pass());
     this.ticks = metrics.counter('schedule_ticks_total', 'Messages posted by schedules.', ['schedule']);
@@ -60,7 +65,7 @@ export class Schedules {
       const row = await this.store.takeForRun(name, by, tx);
       if (!row) return undefined;
       const posted = messageOf(row, row.now, `${name}/run/${row.now.toISOString()}/${randomUUID()}`);
-      await this.ingest.insert([posted], tx);
+      await this.insert([posted], tx);
       return posted;
     });
     if (!message) return undefined;
@@ -81,8 +86,19 @@ export class Schedules {
   private async postDue(tx: Transaction): Promise<Posted> {
     const due = await this.store.takeDue(MAX_PER_PASS, this.skippedNames(), tx);
     const lanes = new Set<number>();
-    for (const row of due) for (const lane of await this.post(row, row.now, tx)) lanes.add(lane);
+    for (const row of due) for (const lane of await this.postUnlessAway(row, tx)) lanes.add(lane);
     return { schedules: due.length, lanes };
+  }
+
+  /** The cell of its key is away: its ticks wait, those of other schedules do not. */
+  private async postUnlessAway(row: ScheduleRow & { now: Date }, tx: Transaction): Promise<number[]> {
+    try {
+      return await this.post(row, row.now, tx);
+    } catch (error) {
+      if (!(error instanceof Problem && error.problem === 'cell-away')) throw error;
+      this.skippedUntil.set(row.name, performance.now() + AWAY_MS);
+      return [];
+    }
   }
 
   /** Returns the lanes written to. */
@@ -95,16 +111,27 @@ export class Schedules {
         { event: 'schedule.missed', schedule: row.name, from: missedFrom, onMissed: row.on_missed },
         'ticks of a schedule were missed because no replica was running',
       );
-    await this.store.advance(row.name, nextAt, ticks.at(-1), tx);
-    if (ticks.length === 0) return [];
     const messages = ticks.map((tick) => messageOf(row, tick));
     const perInsert = Math.max(1, Math.floor(MAX_INSERT_BYTES / row.payload.length));
     for (let from = 0; from < messages.length; from += perInsert) {
       // Existing messages are skipped: a second guard, in case the schedule's row is restored from a backup.
-      const posted = await this.ingest.insert(messages.slice(from, from + perInsert), tx);
-      this.ticks.inc({ schedule: row.name }, posted.length);
+      const posted = await this.insert(messages.slice(from, from + perInsert), tx);
+      this.ticks.inc({ schedule: row.name }, posted);
     }
+    await this.store.advance(row.name, nextAt, ticks.at(-1), tx);
     return messages.map(({ lane }) => lane);
+  }
+
+  /** Returns how many were new. Those of other cells are stored before this transaction ends: if it fails, they are duplicates. */
+  private async insert(messages: readonly NewMessage[], tx: Transaction): Promise<number> {
+    const { router } = this;
+    const here = router ? messages.filter(({ lane }) => router.isHere(lane)) : messages;
+    const others = router ? messages.filter(({ lane }) => !router.isHere(lane)) : [];
+    const inserted = here.length > 0 ? (await this.ingest.insert(here, tx)).length : 0;
+    if (!router || others.length === 0) return inserted;
+    const bytes = others.reduce((sum, { payload }) => sum + payload.length, 0);
+    const outcomes = await router.post({ messages: others, batch: true, pointer: '', bytes });
+    return inserted + outcomes.filter(({ kind }) => kind === 'accepted').length;
   }
 
   /**

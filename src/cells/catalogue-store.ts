@@ -1,0 +1,105 @@
+import type { Database } from '../database/database.ts';
+import type { Transaction } from '../database/transaction.ts';
+import {
+  ADD_CELLS,
+  ADD_FENCE,
+  BECOME,
+  CELLS,
+  DIVIDE_SLOTS,
+  IS_FENCED,
+  LOCK_FENCE,
+  OWN_POSITIONS,
+  SELF,
+  SET_FENCE,
+  SLOTS_OF_CELLS,
+  TAKE_TURN,
+} from './catalogue.sql.ts';
+import { CellRefused } from './cell-refused.ts';
+import { SLOTS } from './slot-of.ts';
+
+/** Where a slot is. */
+export interface SlotRow {
+  readonly slot: number;
+  readonly cell: number;
+  readonly version: number;
+  readonly moving_to: number | null;
+}
+
+interface CellRow {
+  readonly number: number;
+  readonly name: string;
+}
+
+interface Self extends CellRow {
+  readonly catalogue: string;
+}
+
+export interface CatalogueRows {
+  readonly cells: readonly CellRow[];
+  readonly slots: readonly SlotRow[];
+}
+
+/** The catalogue, in the home cell; and what a cell's own database knows of it. */
+export class CatalogueStore {
+  constructor(private readonly home: Database) {}
+
+  /** Makes the home cell's database the home of a catalogue with at least these cells. Returns its id. */
+  async open(names: readonly string[]): Promise<string> {
+    return this.home.transaction(async (tx) => {
+      await tx.query(TAKE_TURN);
+      const self = await become(tx, { catalogue: null, number: 0, name: names[0]! });
+      await tx.execute(ADD_CELLS, [names]);
+      await tx.execute(DIVIDE_SLOTS, [SLOTS, names.length]);
+      return self.catalogue;
+    });
+  }
+
+  async read(): Promise<CatalogueRows> {
+    const [cells, slots] = await Promise.all([
+      this.home.query<CellRow>(CELLS),
+      this.home.query<SlotRow>(SLOTS_OF_CELLS),
+    ]);
+    return { cells, slots };
+  }
+
+  /** Makes a database this cell: from then on it takes only messages of slots that are open in it. */
+  async join(database: Database, self: Self, slots: readonly SlotRow[]): Promise<void> {
+    await database.transaction(async (tx) => {
+      await tx.query(TAKE_TURN);
+      await become(tx, self);
+      await setFence(tx, self.number, slots);
+      if ((await tx.query(IS_FENCED)).length > 0) return;
+      for (const table of self.number > 0 ? ['inbox', 'outbox'] : [])
+        await tx.query(OWN_POSITIONS, [table, self.number]);
+      await tx.execute(ADD_FENCE);
+    });
+  }
+
+  /** Opens and closes slots in a cell; a closed one takes nothing from the COMMIT on. */
+  async fence(database: Database, cell: number, slots: readonly SlotRow[]): Promise<void> {
+    await database.transaction(async (tx) => {
+      await tx.query(LOCK_FENCE);
+      await setFence(tx, cell, slots);
+    });
+  }
+}
+
+async function become(tx: Transaction, self: Omit<Self, 'catalogue'> & { catalogue: string | null }) {
+  await tx.execute(BECOME, [self.catalogue, self.number, self.name]);
+  const [is] = await tx.query<Self>(SELF);
+  if (
+    is!.name === self.name &&
+    is!.number === self.number &&
+    (self.catalogue ?? is!.catalogue) === is!.catalogue
+  )
+    return is!;
+  throw new CellRefused(
+    `the database of cell "${self.name}" is cell "${is!.name}" of ${is!.catalogue === self.catalogue ? 'this' : 'another'} ` +
+      'catalogue; compare CELLS with that of the other replicas',
+  );
+}
+
+async function setFence(tx: Transaction, cell: number, slots: readonly SlotRow[]): Promise<void> {
+  const open = slots.map((slot) => slot.cell === cell && slot.moving_to === null);
+  await tx.execute(SET_FENCE, [slots.map(({ slot }) => slot), open, slots.map(({ version }) => version)]);
+}

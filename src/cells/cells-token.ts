@@ -1,0 +1,2 @@
+/** Injection token of the Cells. */
+export const CELLS = Symbol('Cells');

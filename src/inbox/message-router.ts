@@ -1,0 +1,12 @@
+import type { Outcome } from './message-acceptor.ts';
+import type { PostedMessages } from './read-request.ts';
+
+/** Injection token of the MessageRouter; nothing is injected without CELLS. */
+export const MESSAGE_ROUTER = Symbol('MessageRouter');
+
+/** With CELLS: stores each message in the cell of its key. */
+export interface MessageRouter {
+  post(posted: PostedMessages): Promise<readonly Outcome[]>;
+  /** Whether messages of the lane are stored in the database of this engine. */
+  isHere(lane: number): boolean;
+}
