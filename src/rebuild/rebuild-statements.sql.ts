@@ -44,8 +44,11 @@ export const FOLLOW = `
          options = options || CASE WHEN $2 = 'forward' THEN '{"acceptFailures": true}' ELSE '{}' END::jsonb
   WHERE id = $1`;
 
-/** The oldest message that is stored. */
-export const OLDEST = 'SELECT position, received_at AS at FROM inbox ORDER BY position LIMIT 1';
+/** The oldest message of the inbox. It is not the first one if any is in history, from which rebuilds do not read yet. */
+export const OLDEST = `
+  SELECT GREATEST(oldest.position, archived.position) AS position, COALESCE(oldest.at, now()) AS at
+  FROM (SELECT CASE WHEN EXISTS (SELECT FROM archive_block) THEN 2 END AS position) AS archived
+  LEFT JOIN LATERAL (SELECT position, received_at AS at FROM inbox ORDER BY position LIMIT 1) AS oldest ON true`;
 
 /** $1 rebuild */
 export const STAY_ON_SWITCHED = `UPDATE rebuild SET status = 'switched', direction = 'forward', paused = false WHERE id = $1`;
