@@ -136,7 +136,7 @@ describe('an apply that never ends', () => {
         );
         for (const { pid } of hanging) sessions.add(pid);
         return (await own.query(`SELECT FROM inbox WHERE status = 'dead'`)).length === 10;
-      });
+      }, 50_000);
       // All together, and one alone: the server ended the session each time.
       expect(sessions.size).toBe(2);
     } finally {
