@@ -44,10 +44,16 @@ export const FOLLOW = `
          options = options || CASE WHEN $2 = 'forward' THEN '{"acceptFailures": true}' ELSE '{}' END::jsonb
   WHERE id = $1`;
 
-/** The oldest message of the inbox. It is not the first one if any is in history, from which rebuilds do not read yet. */
+/**
+ * The oldest message of the inbox. It is not the first one if any is in history, from which rebuilds do not read yet, or if
+ * retention has removed finished messages, of whatever type: then the time is the one from which all are there.
+ */
 export const OLDEST = `
-  SELECT GREATEST(oldest.position, archived.position) AS position, COALESCE(oldest.at, now()) AS at
-  FROM (SELECT CASE WHEN EXISTS (SELECT FROM archive_block) THEN 2 END AS position) AS archived
+  SELECT GREATEST(oldest.position, removed.position) AS position, COALESCE(GREATEST(oldest.at, removed.at), now()) AS at
+  FROM (
+    SELECT CASE WHEN EXISTS (SELECT FROM archive_block) OR EXISTS (SELECT FROM history_gap) THEN 2 END AS position,
+           (SELECT max("to") FROM history_gap) AS at
+  ) AS removed
   LEFT JOIN LATERAL (SELECT position, received_at AS at FROM inbox ORDER BY position LIMIT 1) AS oldest ON true`;
 
 /** $1 rebuild */

@@ -239,6 +239,15 @@ describe('a rebuild', () => {
     await act('tested', '/drop');
   });
 
+  it('is refused if messages in the middle were removed', async () => {
+    await database.query(
+      `INSERT INTO history_gap (type, "to") VALUES ('urn:short-lived', '2026-01-02T03:04:05Z')`,
+    );
+    const { status, detail } = await act('tested', '', {});
+    await database.query('DELETE FROM history_gap');
+    expect([status, detail]).toEqual([409, expect.stringMatching(/^History is complete only from 20\d\d-/)]);
+  });
+
   it('is refused if older messages were removed, unless that is accepted', async () => {
     await database.query('DELETE FROM inbox WHERE position = 1');
     const { status, detail } = await act('tested', '', {});
