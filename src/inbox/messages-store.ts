@@ -95,7 +95,11 @@ export const NO_FILTER: MessageFilter = {
 export class MessagesStore {
   constructor(private readonly reads: Reads) {}
 
-  find(id: string, source: string | undefined, withPayload = true): Promise<FoundMessage[]> {
+  find(
+    id: string,
+    source: string | undefined,
+    withPayload = true,
+  ): Promise<Omit<FoundMessage, 'archived'>[]> {
     return this.reads.query(FIND_MESSAGES, [id, source ?? null, withPayload]);
   }
 

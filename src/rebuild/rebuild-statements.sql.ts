@@ -28,7 +28,7 @@ export const WAITING = `
 
 /** What an operator sees. $1 model, null: all */
 export const VIEW = `
-  SELECT rebuild.*, progress.done, (SELECT count(*)::int FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id) AS left_out,
+  SELECT rebuild.*, diff IS NOT NULL AS compared, progress.done, (SELECT count(*)::int FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id) AS left_out,
          extract(epoch FROM clock_timestamp() - replay_from) AS seconds
   FROM rebuild LEFT JOIN LATERAL (SELECT sum(done)::bigint AS done FROM rebuild_lane WHERE rebuild_lane.rebuild = rebuild.id) AS progress ON true
   WHERE ($1::text IS NULL OR model = $1)

@@ -18,7 +18,7 @@ interface Queries {
 }
 
 /** Tables with the columns of their primary key; TypeORM's record of migrations is not one of the model's. */
-const TABLES = `
+export const TABLES = `
   SELECT relname AS name, COALESCE((
     SELECT json_agg(attname ORDER BY array_position(indkey::int[], attnum::int))
     FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)

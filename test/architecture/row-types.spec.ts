@@ -6,9 +6,8 @@ const { client } = sharedClient();
 
 async function missingOf({ where, statement, module, fields }: QueryCall): Promise<string[]> {
   const { [statement]: sql } = (await import(module)) as Record<string, string>;
-  // A statement that is not exported cannot be read from here.
-  expect([where, typeof sql]).toEqual([where, 'string']);
-  const columns = await columnsOf(client, sql!);
+  if (typeof sql !== 'string') return [`${where}: ${statement} must be exported to be read from here`];
+  const columns = await columnsOf(client, sql);
   return fields
     .filter((field) => !columns.includes(field))
     .map((field) => `${where}: ${statement} has no ${field}`);

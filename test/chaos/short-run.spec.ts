@@ -58,5 +58,5 @@ describe('the checker', () => {
       unnoticed = planted.filter(({ noticed }) => !noticed).map(({ name }) => name);
     }
     expect(unnoticed).toEqual([]);
-  }, 300_000);
+  }, 600_000);
 });

@@ -17,7 +17,7 @@ function startReplica() {
   return startReplicaProcess({
     databaseUrl: database.url,
     settings: {
-      ...{ ROLES: 'inbox', INBOX_POLL: '20ms', INBOX_RETRY_SCHEDULE: '1ms', WATCHDOG_TIMEOUT: '1s' },
+      ...{ ROLES: 'inbox', INBOX_POLL: '20ms', INBOX_RETRY_SCHEDULE: '1ms', WATCHDOG_TIMEOUT: '3s' },
       SECRETS_KEYS: `k1=${'A'.repeat(43)}=`,
     },
     overrides: { inboxLease: LEASE_MS },
