@@ -1,52 +1,40 @@
-import {
-  ANY,
-  COUNT,
-  choice,
-  FLAG,
-  map,
-  named,
-  nullable,
-  object,
-  type Shown,
-  TEXT,
-  TIME,
-} from '../http/schema.ts';
+import * as s from '../http/schema.ts';
 import { FANNED_OUT, RULING } from '../outbox/fan-out/deliveries.openapi.ts';
 import { STATUSES } from './messages-store.ts';
 
 const VIEW = {
-  id: TEXT,
-  source: TEXT,
-  type: TEXT,
-  key: TEXT,
-  status: choice(STATUSES),
-  attempt: { ...COUNT, description: 'The number of attempts so far.' },
-  error: nullable(TEXT),
-  headers: map(TEXT),
-  occurredAt: nullable(TIME),
-  receivedAt: TIME,
-  dueAt: nullable(TIME),
-  expiresAt: nullable(TIME),
-  settledAt: nullable(TIME),
+  id: s.TEXT,
+  source: s.TEXT,
+  type: s.TEXT,
+  key: s.TEXT,
+  status: s.choice(STATUSES),
+  attempt: { ...s.COUNT, description: 'The number of attempts so far.' },
+  error: s.nullable(s.TEXT),
+  headers: s.map(s.TEXT),
+  occurredAt: s.nullable(s.TIME),
+  receivedAt: s.TIME,
+  dueAt: s.nullable(s.TIME),
+  expiresAt: s.nullable(s.TIME),
+  settledAt: s.nullable(s.TIME),
 } as const;
 const SOMETIMES = {
   archived: {
-    ...FLAG,
+    ...s.FLAG,
     description: 'It is in history, which keeps no attempts and no `dueAt`, `expiresAt` and `settledAt`.',
   },
-  supersededBy: { ...TEXT, description: 'The id of the message that replaced it.' },
+  supersededBy: { ...s.TEXT, description: 'The id of the message that replaced it.' },
   ruling: RULING,
-  producer: object({ id: TEXT, sequence: COUNT }),
+  producer: s.object({ id: s.TEXT, sequence: s.COUNT }),
 } as const;
 
-export const MESSAGE_VIEW = named('Message', object(VIEW, SOMETIMES));
-export type MessageView = Shown<typeof MESSAGE_VIEW>;
+export const MESSAGE_VIEW = s.named('Message', s.object(VIEW, SOMETIMES));
+export type MessageView = s.Shown<typeof MESSAGE_VIEW>;
 
-export const MESSAGE_DETAILS = named(
+export const MESSAGE_DETAILS = s.named(
   'MessageDetails',
-  object(
-    { ...VIEW, ...FANNED_OUT, payloadBytes: COUNT },
-    { ...SOMETIMES, payload: { ...ANY, description: 'As it was posted; absent with `payload=none`.' } },
+  s.object(
+    { ...VIEW, ...FANNED_OUT, payloadBytes: s.COUNT },
+    { ...SOMETIMES, payload: { ...s.ANY, description: 'As it was posted; absent with `payload=none`.' } },
   ),
 );
-export type MessageDetails = Pick<Shown<typeof MESSAGE_DETAILS>, keyof typeof FANNED_OUT>;
+export type MessageDetails = Pick<s.Shown<typeof MESSAGE_DETAILS>, keyof typeof FANNED_OUT>;

@@ -1,20 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiHeader, ApiResponse } from '@nestjs/swagger';
-import {
-  ANY,
-  COUNT,
-  choice,
-  FLAG,
-  INTEGER,
-  list,
-  map,
-  named,
-  object,
-  type SchemaObject,
-  type Shown,
-  TEXT,
-  TIME,
-} from '../http/schema.ts';
+import * as s from '../http/schema.ts';
 import { MAX_BATCH, MAX_ID, MAX_TYPE } from './fields.ts';
 import { STATUSES } from './messages-store.ts';
 
@@ -36,7 +22,7 @@ function ApiEnvelope(): MethodDecorator {
     ApiHeader({
       name: 'Producer-Sequence',
       required: false,
-      schema: COUNT,
+      schema: s.COUNT,
       description:
         'Required with `Producer-Id`. Counts up by one per message; of a batch, the number of its first message.',
     }),
@@ -49,52 +35,52 @@ function ApiEnvelope(): MethodDecorator {
 }
 
 const FIELDS = {
-  payload: { ...ANY, description: 'Any JSON value.', example: { candidateId: 'c-1' } },
+  payload: { ...s.ANY, description: 'Any JSON value.', example: { candidateId: 'c-1' } },
 } as const;
 const TYPE = {
-  ...TEXT,
+  ...s.TEXT,
   minLength: 1,
   maxLength: MAX_TYPE,
   description: 'Not `urn:sluice:…`, which is reserved for the service itself.',
   example: 'urn:ekp:events/candidate-accepted',
 };
 const OPTIONAL_FIELDS = {
-  id: { ...TEXT, minLength: 1, maxLength: MAX_ID },
-  key: { ...TEXT, minLength: 1, description: 'Keeps order; at most 256 bytes of UTF-8.' },
-  headers: map(TEXT),
-  occurredAt: TIME,
-  dueAt: { ...TIME, description: 'Not before.' },
-  expiresAt: { ...TIME, description: 'Not after.' },
+  id: { ...s.TEXT, minLength: 1, maxLength: MAX_ID },
+  key: { ...s.TEXT, minLength: 1, description: 'Keeps order; at most 256 bytes of UTF-8.' },
+  headers: s.map(s.TEXT),
+  occurredAt: s.TIME,
+  dueAt: { ...s.TIME, description: 'Not before.' },
+  expiresAt: { ...s.TIME, description: 'Not after.' },
 } as const;
 
 /** These routes are checked by hand-written code, so their schemas are written by hand too. */
-export const MESSAGE = named('NewMessage', closed(object({ type: TYPE, ...FIELDS }, OPTIONAL_FIELDS)));
+export const MESSAGE = s.named('NewMessage', closed(s.object({ type: TYPE, ...FIELDS }, OPTIONAL_FIELDS)));
 
 /** For a topic, which is the default of the type. */
-export const TOPIC_MESSAGE = named(
+export const TOPIC_MESSAGE = s.named(
   'NewTopicMessage',
-  closed(object(FIELDS, { type: TYPE, ...OPTIONAL_FIELDS })),
+  closed(s.object(FIELDS, { type: TYPE, ...OPTIONAL_FIELDS })),
 );
 
-export const MESSAGES_BATCH = closed(object({ messages: batchOf(MESSAGE) }));
-export const TOPIC_MESSAGES_BATCH = closed(object({ messages: batchOf(TOPIC_MESSAGE) }));
+export const MESSAGES_BATCH = closed(s.object({ messages: batchOf(MESSAGE) }));
+export const TOPIC_MESSAGES_BATCH = closed(s.object({ messages: batchOf(TOPIC_MESSAGE) }));
 
-const CLOUD_EVENT = named('CloudEvent', {
-  ...object(
+const CLOUD_EVENT = s.named('CloudEvent', {
+  ...s.object(
     {
-      specversion: choice(['1.0']),
-      id: TEXT,
-      source: { ...TEXT, description: 'Not `urn:sluice:…`, and neither is the type.' },
-      type: TEXT,
+      specversion: s.choice(['1.0']),
+      id: s.TEXT,
+      source: { ...s.TEXT, description: 'Not `urn:sluice:…`, and neither is the type.' },
+      type: s.TEXT,
     },
-    { data: ANY },
+    { data: s.ANY },
   ),
   description:
     'A CloudEvent 1.0 in structured mode. In binary mode the body is the data alone, a `ce-…` header may be quoted and is percent-decoded once; a `%` that begins no escape stands for itself. Bytes beyond ASCII must be UTF-8.',
 });
 
 /** The body of a POST of one message, by its media type. @ApiBody would give all of them the same schema. */
-export function bodyOf(message: SchemaObject) {
+export function bodyOf(message: s.SchemaObject) {
   return {
     required: true,
     description: 'A CloudEvent can also be in the headers (binary mode); the body is then its data alone.',
@@ -106,31 +92,31 @@ export function bodyOf(message: SchemaObject) {
   };
 }
 
-const RANGE = object({ from: COUNT, to: COUNT });
+const RANGE = s.object({ from: s.COUNT, to: s.COUNT });
 
-const ACCEPTED = named(
+const ACCEPTED = s.named(
   'AcceptedMessage',
-  object(
+  s.object(
     {
-      id: TEXT,
+      id: s.TEXT,
       status: {
-        ...choice(STATUSES),
+        ...s.choice(STATUSES),
         description: 'At the time of the response; `pending` for a new message.',
       },
     },
     {
-      duplicate: { ...FLAG, description: 'True when it had been stored before.' },
+      duplicate: { ...s.FLAG, description: 'True when it had been stored before.' },
       gap: { ...RANGE, description: 'Numbers of this producer that have not come yet.' },
-      gapFilled: FLAG,
+      gapFilled: s.FLAG,
     },
   ),
 );
-export type AcceptedMessage = Shown<typeof ACCEPTED>;
+export type AcceptedMessage = s.Shown<typeof ACCEPTED>;
 
-const ACCEPTED_BATCH = named('AcceptedMessages', object({ messages: list(ACCEPTED) }));
+const ACCEPTED_BATCH = s.named('AcceptedMessages', s.object({ messages: s.list(ACCEPTED) }));
 
 const LOCATION = {
-  Location: { description: 'The path of the message; absent for a batch.', schema: TEXT },
+  Location: { description: 'The path of the message; absent for a batch.', schema: s.TEXT },
 };
 
 /** Documents the headers and the responses of a POST of one message. A batch of CloudEvents is posted there, too. */
@@ -183,24 +169,24 @@ function ApiRefusals(): MethodDecorator {
   );
 }
 
-export const PRODUCER = named(
+export const PRODUCER = s.named(
   'Producer',
-  object({
-    id: TEXT,
-    last: { ...INTEGER, minimum: -1, description: 'The highest number stored; -1: none.' },
+  s.object({
+    id: s.TEXT,
+    last: { ...s.INTEGER, minimum: -1, description: 'The highest number stored; -1: none.' },
     missing: {
-      ...list(RANGE),
+      ...s.list(RANGE),
       description: 'Ranges below `last` that have not been stored, both ends included, ascending.',
     },
   }),
 );
 
-export type ProducerView = Shown<typeof PRODUCER>;
+export type ProducerView = s.Shown<typeof PRODUCER>;
 
-function batchOf(items: SchemaObject): SchemaObject {
+function batchOf(items: s.SchemaObject): s.SchemaObject {
   return { type: 'array', minItems: 1, maxItems: MAX_BATCH, items };
 }
 
-function closed(schema: SchemaObject): SchemaObject {
+function closed(schema: s.SchemaObject): s.SchemaObject {
   return { ...schema, additionalProperties: false };
 }

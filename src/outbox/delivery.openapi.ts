@@ -1,13 +1,13 @@
-import { TEXT, TIME } from '../http/schema.ts';
+import * as s from '../http/schema.ts';
 
-const MAYBE_TEXT = { ...TEXT, nullable: true };
+const MAYBE_TEXT = { ...s.TEXT, nullable: true };
 const COUNT = { type: 'integer' } as const;
 
 const ATTEMPT = {
   type: 'object',
   required: ['at', 'attempt', 'status', 'error', 'durationMs', 'excerpt'],
   properties: {
-    at: TIME,
+    at: s.TIME,
     attempt: COUNT,
     status: { ...COUNT, nullable: true, description: 'The HTTP status of the response.' },
     error: MAYBE_TEXT,
@@ -21,18 +21,18 @@ export const DELIVERY = {
   type: 'object',
   required: ['id', 'messageId', 'source', 'type', 'key', 'listener', 'status', 'attempt', 'attempts'],
   properties: {
-    id: { ...TEXT, description: 'The `webhook-id`.' },
+    id: { ...s.TEXT, description: 'The `webhook-id`.' },
     messageId: { ...MAYBE_TEXT, description: 'null if its retention is over.' },
     source: MAYBE_TEXT,
     type: MAYBE_TEXT,
     key: MAYBE_TEXT,
     listener: MAYBE_TEXT,
-    status: TEXT,
+    status: s.TEXT,
     attempt: COUNT,
     sequence: COUNT,
     error: MAYBE_TEXT,
-    createdAt: TIME,
-    settledAt: { ...TIME, nullable: true },
+    createdAt: s.TIME,
+    settledAt: { ...s.TIME, nullable: true },
     attempts: { type: 'array', items: ATTEMPT, description: 'The newest 50.' },
     attemptsTotal: COUNT,
     ruling: { type: 'object', description: 'What an operator decided about it as a dead letter.' },
@@ -43,8 +43,8 @@ export const RESENT = {
   type: 'object',
   required: ['id', 'status', 'replay'],
   properties: {
-    id: TEXT,
-    status: { ...TEXT, description: 'Its status until it is sent again.' },
-    replay: { ...TEXT, description: 'The replay of this one delivery.' },
+    id: s.TEXT,
+    status: { ...s.TEXT, description: 'Its status until it is sent again.' },
+    replay: { ...s.TEXT, description: 'The replay of this one delivery.' },
   },
 };

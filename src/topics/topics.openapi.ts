@@ -1,90 +1,79 @@
 import { ApiParam } from '@nestjs/swagger';
 import { NAME, NAME_FORM } from '../http/names.ts';
-import {
-  ANY,
-  COUNT,
-  choice,
-  DURATION,
-  INTEGER,
-  list,
-  map,
-  named,
-  nullable,
-  object,
-  type Shown,
-  TEXT,
-  TIME,
-} from '../http/schema.ts';
+import * as s from '../http/schema.ts';
 
 export const ApiTopic = ApiParam({ name: 'topic', example: 'orders', description: 'The name of the topic.' });
 export const ApiNewTopic = ApiParam({
   name: 'topic',
-  schema: { ...TEXT, pattern: NAME.source, example: 'orders' },
+  schema: { ...s.TEXT, pattern: NAME.source, example: 'orders' },
   description: NAME_FORM,
 });
 
-export const TOPIC = named(
+export const TOPIC = s.named(
   'Topic',
-  object({
-    name: TEXT,
-    types: { ...list(TEXT), description: '`*` stands for any characters.' },
-    retention: { ...DURATION, example: '7d', description: 'How long messages stay in it.' },
+  s.object({
+    name: s.TEXT,
+    types: { ...s.list(s.TEXT), description: '`*` stands for any characters.' },
+    retention: { ...s.DURATION, example: '7d', description: 'How long messages stay in it.' },
     kind: {
-      ...choice(['topic', 'dead', 'revived']),
+      ...s.choice(['topic', 'dead', 'revived']),
       description: '`dead` and `revived` belong to a group: what it rejected, and what was revived of it.',
     },
-    origin: { ...choice(['api', 'file', 'group']), description: '`file`: LISTENERS_FILE.' },
-    createdAt: TIME,
-    updatedAt: TIME,
-    partitions: list(
-      object({
-        partition: COUNT,
-        earliest: { ...INTEGER, description: 'The first offset that is kept.' },
-        next: { ...INTEGER, description: 'The offset of the next message.' },
+    origin: { ...s.choice(['api', 'file', 'group']), description: '`file`: LISTENERS_FILE.' },
+    createdAt: s.TIME,
+    updatedAt: s.TIME,
+    partitions: s.list(
+      s.object({
+        partition: s.COUNT,
+        earliest: { ...s.INTEGER, description: 'The first offset that is kept.' },
+        next: { ...s.INTEGER, description: 'The offset of the next message.' },
       }),
     ),
   }),
 );
-export type TopicView = Shown<typeof TOPIC>;
+export type TopicView = s.Shown<typeof TOPIC>;
 
 /** A message of a topic, whoever reads it. */
 export const ENTRY_FIELDS = {
-  offset: COUNT,
-  id: TEXT,
-  source: TEXT,
-  type: TEXT,
-  key: TEXT,
-  headers: map(TEXT),
-  timestamp: { ...TIME, description: 'When it occurred, or else when it was received.' },
-  payload: { ...ANY, description: 'As it was posted.' },
+  offset: s.COUNT,
+  id: s.TEXT,
+  source: s.TEXT,
+  type: s.TEXT,
+  key: s.TEXT,
+  headers: s.map(s.TEXT),
+  timestamp: { ...s.TIME, description: 'When it occurred, or else when it was received.' },
+  payload: { ...s.ANY, description: 'As it was posted.' },
 } as const;
 
-const ORIGIN = object({
-  topic: { ...nullable(TEXT), description: 'Null: it was deleted.' },
-  partition: COUNT,
-  offset: COUNT,
+const ORIGIN = s.object({
+  topic: { ...s.nullable(s.TEXT), description: 'Null: it was deleted.' },
+  partition: s.COUNT,
+  offset: s.COUNT,
 });
 
-export const BROWSED = named(
+export const BROWSED = s.named(
   'TopicMessages',
-  object({
-    topic: TEXT,
-    partition: COUNT,
-    earliest: { ...INTEGER, description: 'The first offset that is kept.' },
-    next: { ...INTEGER, description: 'The offset of the next message.' },
-    from: { ...INTEGER, description: 'The offset of the first of `messages`, or else the one asked for.' },
-    to: { ...nullable(INTEGER), description: 'The offset of the last of `messages`; null: there are none.' },
-    count: COUNT,
-    messages: list(
-      named(
+  s.object({
+    topic: s.TEXT,
+    partition: s.COUNT,
+    earliest: { ...s.INTEGER, description: 'The first offset that is kept.' },
+    next: { ...s.INTEGER, description: 'The offset of the next message.' },
+    from: { ...s.INTEGER, description: 'The offset of the first of `messages`, or else the one asked for.' },
+    to: {
+      ...s.nullable(s.INTEGER),
+      description: 'The offset of the last of `messages`; null: there are none.',
+    },
+    count: s.COUNT,
+    messages: s.list(
+      s.named(
         'TopicMessage',
-        object(ENTRY_FIELDS, {
-          reason: { ...TEXT, description: 'Why a group rejected it; only in the topics of a group.' },
-          attempts: COUNT,
+        s.object(ENTRY_FIELDS, {
+          reason: { ...s.TEXT, description: 'Why a group rejected it; only in the topics of a group.' },
+          attempts: s.COUNT,
           origin: { ...ORIGIN, description: 'Where the group read it.' },
         }),
       ),
     ),
   }),
 );
-export type TopicMessages = Shown<typeof BROWSED>;
+export type TopicMessages = s.Shown<typeof BROWSED>;

@@ -1,16 +1,16 @@
-import { TEXT, TIME } from '../schema.ts';
+import * as s from '../schema.ts';
 
 export const SESSION = {
   type: 'object',
   required: ['name', 'scopes', 'open', 'environment', 'version', 'expiresAt'],
   properties: {
-    name: { ...TEXT, description: 'Of the API key.' },
-    scopes: { type: 'array', items: TEXT },
+    name: { ...s.TEXT, description: 'Of the API key.' },
+    scopes: { type: 'array', items: s.TEXT },
     open: { type: 'boolean', description: 'The service runs without API keys: no sign-in is needed.' },
-    environment: { ...TEXT, nullable: true, description: 'The setting ENVIRONMENT.' },
-    version: TEXT,
+    environment: { ...s.TEXT, nullable: true, description: 'The setting ENVIRONMENT.' },
+    version: s.TEXT,
     expiresAt: {
-      ...TIME,
+      ...s.TIME,
       nullable: true,
       description: 'When the session ends; null for a caller without one.',
     },

@@ -1,45 +1,53 @@
-import { COUNT, choice, named, nullable, object, oneOf, type Shown, TEXT, TIME } from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 import { PENDING } from '../../outbox/fan-out/deliveries.openapi.ts';
 import { STATUSES } from '../messages-store.ts';
 
-const KIND = choice(['operator', 'retry', 'deferred', 'rate', 'dead-letter']);
-const REASON = { ...TEXT, description: 'The text that the hold was set with, else its kind.' };
-const UNTIL = { ...nullable(TIME), description: 'Null: without end.' };
+const KIND = s.choice(['operator', 'retry', 'deferred', 'rate', 'dead-letter']);
+const REASON = { ...s.TEXT, description: 'The text that the hold was set with, else its kind.' };
+const UNTIL = { ...s.nullable(s.TIME), description: 'Null: without end.' };
 
-export const HOLD = named(
+export const HOLD = s.named(
   'Hold',
-  object({ key: TEXT, kind: KIND, reason: REASON, until: UNTIL, since: TIME }),
+  s.object({ key: s.TEXT, kind: KIND, reason: REASON, until: UNTIL, since: s.TIME }),
 );
-export type HoldView = Shown<typeof HOLD>;
+export type HoldView = s.Shown<typeof HOLD>;
 
-export const HELD_KEY = named('HeldKey', object({ key: TEXT, until: UNTIL, reason: TEXT }));
-export type HeldKey = Shown<typeof HELD_KEY>;
+export const HELD_KEY = s.named('HeldKey', s.object({ key: s.TEXT, until: UNTIL, reason: s.TEXT }));
+export type HeldKey = s.Shown<typeof HELD_KEY>;
 
-const AHEAD = { ...COUNT, description: 'Messages of its lane before it.' };
+const AHEAD = { ...s.COUNT, description: 'Messages of its lane before it.' };
 
-const WAITS_FOR = oneOf(
-  object({ kind: choice(['nothing']) }),
-  object({ kind: choice(['time']), until: TIME }),
-  object({
-    kind: choice(['hold']),
+const WAITS_FOR = s.oneOf(
+  s.object({ kind: s.choice(['nothing']) }),
+  s.object({ kind: s.choice(['time']), until: s.TIME }),
+  s.object({
+    kind: s.choice(['hold']),
     hold: KIND,
     reason: REASON,
     until: UNTIL,
-    since: nullable(TIME),
-    deadLetter: { ...nullable(TEXT), description: 'The id of the dead letter that the key waits behind.' },
+    since: s.nullable(s.TIME),
+    deadLetter: {
+      ...s.nullable(s.TEXT),
+      description: 'The id of the dead letter that the key waits behind.',
+    },
   }),
-  object({ kind: choice(['lease']), replica: nullable(TEXT), until: nullable(TIME), ahead: AHEAD }),
-  object({ kind: choice(['turn']), ahead: AHEAD }),
+  s.object({
+    kind: s.choice(['lease']),
+    replica: s.nullable(s.TEXT),
+    until: s.nullable(s.TIME),
+    ahead: AHEAD,
+  }),
+  s.object({ kind: s.choice(['turn']), ahead: AHEAD }),
 );
 
 const OF_INBOX = {
-  id: TEXT,
-  status: choice(STATUSES),
+  id: s.TEXT,
+  status: s.choice(STATUSES),
   waitsFor: WAITS_FOR,
-  explanation: { ...TEXT, description: 'One sentence for a person, with the next step.' },
+  explanation: { ...s.TEXT, description: 'One sentence for a person, with the next step.' },
 } as const;
 
 /** What a message waits for, and what can be done about it. */
-export const WHY = named('Why', object({ ...OF_INBOX, ...PENDING }));
-export type WhyView = Shown<typeof WHY>;
+export const WHY = s.named('Why', s.object({ ...OF_INBOX, ...PENDING }));
+export type WhyView = s.Shown<typeof WHY>;
 export type Why = Pick<WhyView, keyof typeof OF_INBOX>;

@@ -1,56 +1,48 @@
-import {
-  COUNT,
-  choice,
-  FLAG,
-  list,
-  named,
-  nullable,
-  object,
-  type Shown,
-  TEXT,
-  TIME,
-} from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 
-const SELECTING = { ...FLAG, description: 'More is still being selected in the background.' };
+const SELECTING = { ...s.FLAG, description: 'More is still being selected in the background.' };
 
-export const STARTED_REPLAY = named(
+export const STARTED_REPLAY = s.named(
   'StartedReplay',
-  object({
-    id: TEXT,
-    matched: { ...COUNT, description: 'With `selecting`: so far.' },
+  s.object({
+    id: s.TEXT,
+    matched: { ...s.COUNT, description: 'With `selecting`: so far.' },
     selecting: SELECTING,
-    location: { ...TEXT, description: 'The path that shows the progress.' },
+    location: { ...s.TEXT, description: 'The path that shows the progress.' },
   }),
 );
-export type StartedReplayView = Shown<typeof STARTED_REPLAY>;
+export type StartedReplayView = s.Shown<typeof STARTED_REPLAY>;
 
-export const REPLAY = named(
+export const REPLAY = s.named(
   'Replay',
-  object(
+  s.object(
     {
-      id: TEXT,
-      listener: { ...nullable(TEXT), description: 'Null: it was removed.' },
-      status: choice(['running', 'finished', 'cancelled']),
+      id: s.TEXT,
+      listener: { ...s.nullable(s.TEXT), description: 'Null: it was removed.' },
+      status: s.choice(['running', 'finished', 'cancelled']),
       selecting: SELECTING,
-      matched: COUNT,
-      sent: COUNT,
-      dead: COUNT,
-      waiting: COUNT,
-      filter: object({ since: TIME, onlyFailed: FLAG }, { until: TIME, types: list(TEXT), keys: list(TEXT) }),
-      createdAt: TIME,
-      createdBy: TEXT,
+      matched: s.COUNT,
+      sent: s.COUNT,
+      dead: s.COUNT,
+      waiting: s.COUNT,
+      filter: s.object(
+        { since: s.TIME, onlyFailed: s.FLAG },
+        { until: s.TIME, types: s.list(s.TEXT), keys: s.list(s.TEXT) },
+      ),
+      createdAt: s.TIME,
+      createdBy: s.TEXT,
     },
-    { cancelledAt: TIME, cancelledBy: nullable(TEXT) },
+    { cancelledAt: s.TIME, cancelledBy: s.nullable(s.TEXT) },
   ),
 );
-export type ReplayView = Shown<typeof REPLAY>;
+export type ReplayView = s.Shown<typeof REPLAY>;
 
-export const REPLAY_COUNT = named(
+export const REPLAY_COUNT = s.named(
   'ReplayCount',
-  object({
-    matched: COUNT,
-    more: { ...FLAG, description: 'There are more than were counted.' },
-    dryRun: FLAG,
+  s.object({
+    matched: s.COUNT,
+    more: { ...s.FLAG, description: 'There are more than were counted.' },
+    dryRun: s.FLAG,
   }),
 );
-export type ReplayCount = Shown<typeof REPLAY_COUNT>;
+export type ReplayCount = s.Shown<typeof REPLAY_COUNT>;

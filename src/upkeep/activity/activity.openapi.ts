@@ -1,4 +1,4 @@
-import { TEXT, TIME } from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 
 const POINTS = { type: 'array', items: { type: 'number', nullable: true } } as const;
 
@@ -7,10 +7,10 @@ export const ACTIVITY = {
   type: 'object',
   required: ['from', 'to', 'stepSeconds', 'times', 'inbox', 'listeners', 'groups'],
   properties: {
-    from: TIME,
-    to: TIME,
+    from: s.TIME,
+    to: s.TIME,
     stepSeconds: { type: 'integer' },
-    times: { type: 'array', items: TIME, description: 'When each step starts.' },
+    times: { type: 'array', items: s.TIME, description: 'When each step starts.' },
     inbox: {
       type: 'object',
       required: ['accepted', 'applied', 'failed', 'dead'],
@@ -21,7 +21,7 @@ export const ACTIVITY = {
       items: {
         type: 'object',
         required: ['name', 'delivered', 'failed', 'p95Ms'],
-        properties: { name: TEXT, delivered: POINTS, failed: POINTS, p95Ms: POINTS },
+        properties: { name: s.TEXT, delivered: POINTS, failed: POINTS, p95Ms: POINTS },
       },
     },
     groups: {
@@ -29,7 +29,7 @@ export const ACTIVITY = {
       items: {
         type: 'object',
         required: ['name', 'committed'],
-        properties: { name: TEXT, committed: POINTS },
+        properties: { name: s.TEXT, committed: POINTS },
       },
     },
   },

@@ -1,11 +1,11 @@
-import { TEXT, TIME } from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 import { KINDS } from './attention-item.ts';
 
 export const ATTENTION = {
   type: 'object',
   required: ['observedAt', 'items'],
   properties: {
-    observedAt: TIME,
+    observedAt: s.TIME,
     items: {
       type: 'array',
       items: {
@@ -23,21 +23,21 @@ export const ATTENTION = {
           'action',
         ],
         properties: {
-          id: { ...TEXT, description: 'The same as long as it is about the same.' },
-          kind: { ...TEXT, enum: [...KINDS] },
-          severity: { ...TEXT, enum: ['critical', 'warning'] },
-          sentence: TEXT,
-          since: { ...TIME, nullable: true },
+          id: { ...s.TEXT, description: 'The same as long as it is about the same.' },
+          kind: { ...s.TEXT, enum: [...KINDS] },
+          severity: { ...s.TEXT, enum: ['critical', 'warning'] },
+          sentence: s.TEXT,
+          since: { ...s.TIME, nullable: true },
           count: { type: 'integer', nullable: true },
-          nextStep: TEXT,
-          guide: { ...TEXT, description: 'The chapter of docs/operating.md.' },
-          subject: { type: 'object', additionalProperties: TEXT, description: 'What it is about.' },
+          nextStep: s.TEXT,
+          guide: { ...s.TEXT, description: 'The chapter of docs/operating.md.' },
+          subject: { type: 'object', additionalProperties: s.TEXT, description: 'What it is about.' },
           action: {
             type: 'object',
             nullable: true,
             description: 'A request that does the next step.',
             required: ['label', 'method', 'path'],
-            properties: { label: TEXT, method: TEXT, path: TEXT, body: { type: 'object' } },
+            properties: { label: s.TEXT, method: s.TEXT, path: s.TEXT, body: { type: 'object' } },
           },
         },
       },

@@ -1,19 +1,5 @@
 import { ApiParam } from '@nestjs/swagger';
-import {
-  ANY,
-  COUNT,
-  choice,
-  FLAG,
-  list,
-  map,
-  named,
-  nullable,
-  object,
-  oneOf,
-  type Shown,
-  TEXT,
-  TIME,
-} from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 import { ATTEMPT } from '../../outbox/fan-out/deliveries.openapi.ts';
 import { STAGES } from './dead-letter-filter.ts';
 
@@ -25,137 +11,137 @@ export const ApiDeadLetter = ApiParam({
   description: 'The id of the message, of the delivery, or of the rejection.',
 });
 
-const STAGE = choice(STAGES);
+const STAGE = s.choice(STAGES);
 const OF_STAGE = {
-  listener: { ...TEXT, description: 'Only of the stage `outbox`.' },
-  group: { ...TEXT, description: 'Only of the stage `group`.' },
+  listener: { ...s.TEXT, description: 'Only of the stage `outbox`.' },
+  group: { ...s.TEXT, description: 'Only of the stage `group`.' },
 } as const;
-const ORIGIN = object({
-  topic: { ...nullable(TEXT), description: 'Null: it was deleted.' },
-  partition: COUNT,
-  offset: COUNT,
+const ORIGIN = s.object({
+  topic: { ...s.nullable(s.TEXT), description: 'Null: it was deleted.' },
+  partition: s.COUNT,
+  offset: s.COUNT,
 });
 
 const FIELDS = {
-  id: { ...TEXT, description: 'Of the message, of the delivery, or of the rejection.' },
+  id: { ...s.TEXT, description: 'Of the message, of the delivery, or of the rejection.' },
   stage: STAGE,
-  message: { ...TEXT, description: 'The id of the message.' },
-  source: TEXT,
-  type: TEXT,
-  key: TEXT,
-  attempt: { ...COUNT, description: 'The number of attempts.' },
-  error: nullable(TEXT),
-  fingerprint: { ...nullable(TEXT), description: 'What it has in common with similar errors.' },
-  occurredAt: nullable(TIME),
-  receivedAt: TIME,
-  diedAt: nullable(TIME),
+  message: { ...s.TEXT, description: 'The id of the message.' },
+  source: s.TEXT,
+  type: s.TEXT,
+  key: s.TEXT,
+  attempt: { ...s.COUNT, description: 'The number of attempts.' },
+  error: s.nullable(s.TEXT),
+  fingerprint: { ...s.nullable(s.TEXT), description: 'What it has in common with similar errors.' },
+  occurredAt: s.nullable(s.TIME),
+  receivedAt: s.TIME,
+  diedAt: s.nullable(s.TIME),
   waiting: {
-    ...COUNT,
+    ...s.COUNT,
     maximum: MAX_WAITING,
     description: `How many of its key wait behind it; counted up to ${MAX_WAITING}.`,
   },
 } as const;
 const SOMETIMES = {
   ...OF_STAGE,
-  origin: { ...nullable(ORIGIN), description: 'Where a group read it. Only of the stage `group`.' },
+  origin: { ...s.nullable(ORIGIN), description: 'Where a group read it. Only of the stage `group`.' },
 } as const;
 
-export const DEAD_LETTER = named('DeadLetter', object(FIELDS, SOMETIMES));
-export type DeadLetterView = Shown<typeof DEAD_LETTER>;
+export const DEAD_LETTER = s.named('DeadLetter', s.object(FIELDS, SOMETIMES));
+export type DeadLetterView = s.Shown<typeof DEAD_LETTER>;
 
 const DETAILS = {
-  headers: map(TEXT),
-  attempts: { ...list(ATTEMPT), description: 'Of a delivery: the newest ones, in order.' },
-  attemptsTotal: COUNT,
+  headers: s.map(s.TEXT),
+  attempts: { ...s.list(ATTEMPT), description: 'Of a delivery: the newest ones, in order.' },
+  attemptsTotal: s.COUNT,
 } as const;
 
-export const DEAD_LETTER_DETAILS = named(
+export const DEAD_LETTER_DETAILS = s.named(
   'DeadLetterDetails',
-  object({ ...FIELDS, ...DETAILS, payload: { ...ANY, description: 'As it was posted.' } }, SOMETIMES),
+  s.object({ ...FIELDS, ...DETAILS, payload: { ...s.ANY, description: 'As it was posted.' } }, SOMETIMES),
 );
-export type DeadLetterDetails = Pick<Shown<typeof DEAD_LETTER_DETAILS>, keyof typeof DETAILS>;
+export type DeadLetterDetails = Pick<s.Shown<typeof DEAD_LETTER_DETAILS>, keyof typeof DETAILS>;
 
-const DEAD_LETTER_GROUP = named(
+const DEAD_LETTER_GROUP = s.named(
   'DeadLetterGroup',
-  object(
+  s.object(
     {
       stage: STAGE,
-      fingerprint: TEXT,
-      count: COUNT,
-      first: { ...TIME, description: 'When the first of them died.' },
-      last: TIME,
-      example: object({ id: TEXT, type: TEXT, key: TEXT, error: nullable(TEXT) }),
+      fingerprint: s.TEXT,
+      count: s.COUNT,
+      first: { ...s.TIME, description: 'When the first of them died.' },
+      last: s.TIME,
+      example: s.object({ id: s.TEXT, type: s.TEXT, key: s.TEXT, error: s.nullable(s.TEXT) }),
     },
     OF_STAGE,
   ),
 );
-export const DEAD_LETTER_GROUPS = named(
+export const DEAD_LETTER_GROUPS = s.named(
   'DeadLetterGroups',
-  object({
-    items: list(DEAD_LETTER_GROUP),
-    next: { ...nullable(TEXT), description: 'Always null: there is one page.' },
+  s.object({
+    items: s.list(DEAD_LETTER_GROUP),
+    next: { ...s.nullable(s.TEXT), description: 'Always null: there is one page.' },
   }),
 );
-export type DeadLetterGroups = Shown<typeof DEAD_LETTER_GROUPS>;
+export type DeadLetterGroups = s.Shown<typeof DEAD_LETTER_GROUPS>;
 
-export const REVIVED = named(
+export const REVIVED = s.named(
   'RevivedDeadLetter',
-  object({
-    id: TEXT,
+  s.object({
+    id: s.TEXT,
     stage: STAGE,
-    status: { ...choice(['held', 'revived']), description: '`revived`: of the stage `group`.' },
+    status: { ...s.choice(['held', 'revived']), description: '`revived`: of the stage `group`.' },
   }),
 );
-export type RevivedDeadLetter = Shown<typeof REVIVED>;
+export type RevivedDeadLetter = s.Shown<typeof REVIVED>;
 
-export const DRY_RUN = named('DryRun', object({ matched: COUNT, dryRun: FLAG }));
+export const DRY_RUN = s.named('DryRun', s.object({ matched: s.COUNT, dryRun: s.FLAG }));
 
-export const STARTED_ACTION = named(
+export const STARTED_ACTION = s.named(
   'StartedAction',
-  object({
-    id: TEXT,
-    matched: COUNT,
-    location: { ...TEXT, description: 'The path that shows the progress.' },
+  s.object({
+    id: s.TEXT,
+    matched: s.COUNT,
+    location: { ...s.TEXT, description: 'The path that shows the progress.' },
   }),
 );
 
-const STARTED_OR_COUNTED = oneOf(STARTED_ACTION, DRY_RUN);
-export type StartedOrCounted = Shown<typeof STARTED_OR_COUNTED>;
+const STARTED_OR_COUNTED = s.oneOf(STARTED_ACTION, DRY_RUN);
+export type StartedOrCounted = s.Shown<typeof STARTED_OR_COUNTED>;
 
-export const ACTION = named(
+export const ACTION = s.named(
   'DeadLetterAction',
-  object(
+  s.object(
     {
-      id: TEXT,
-      kind: choice(['revive', 'discard']),
-      status: choice(['running', 'finished', 'cancelled']),
-      matched: COUNT,
-      done: COUNT,
-      skipped: { ...COUNT, description: 'No longer dead letters when the action reached them.' },
-      remaining: COUNT,
-      filter: object(
+      id: s.TEXT,
+      kind: s.choice(['revive', 'discard']),
+      status: s.choice(['running', 'finished', 'cancelled']),
+      matched: s.COUNT,
+      done: s.COUNT,
+      skipped: { ...s.COUNT, description: 'No longer dead letters when the action reached them.' },
+      remaining: s.COUNT,
+      filter: s.object(
         {},
         {
           stage: STAGE,
-          listener: TEXT,
-          group: TEXT,
-          type: TEXT,
-          key: TEXT,
-          error: TEXT,
-          since: TIME,
+          listener: s.TEXT,
+          group: s.TEXT,
+          type: s.TEXT,
+          key: s.TEXT,
+          error: s.TEXT,
+          since: s.TIME,
         },
       ),
-      reason: nullable(TEXT),
-      createdAt: TIME,
-      createdBy: TEXT,
+      reason: s.nullable(s.TEXT),
+      createdAt: s.TIME,
+      createdBy: s.TEXT,
     },
     {
-      waiting: { ...COUNT, description: 'Revived and not settled yet. Only of a revive.' },
-      ended: { ...COUNT, description: 'Revived and settled. Only of a revive.' },
-      dead: { ...COUNT, description: 'Revived and dead again. Only of a revive.' },
-      cancelledAt: TIME,
-      cancelledBy: nullable(TEXT),
+      waiting: { ...s.COUNT, description: 'Revived and not settled yet. Only of a revive.' },
+      ended: { ...s.COUNT, description: 'Revived and settled. Only of a revive.' },
+      dead: { ...s.COUNT, description: 'Revived and dead again. Only of a revive.' },
+      cancelledAt: s.TIME,
+      cancelledBy: s.nullable(s.TEXT),
     },
   ),
 );
-export type ActionView = Shown<typeof ACTION>;
+export type ActionView = s.Shown<typeof ACTION>;

@@ -1,20 +1,23 @@
-import { choice, list, map, named, object, type Shown, TEXT } from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 
-export const ALIVE = named('Alive', object({ status: choice(['alive']) }));
-export const STALLED = named(
+export const ALIVE = s.named('Alive', s.object({ status: s.choice(['alive']) }));
+export const STALLED = s.named(
   'Stalled',
-  object({ status: choice(['stalled']), loops: { ...list(TEXT), description: 'The names of the loops.' } }),
+  s.object({
+    status: s.choice(['stalled']),
+    loops: { ...s.list(s.TEXT), description: 'The names of the loops.' },
+  }),
 );
-export type Liveness = Shown<typeof ALIVE> | Shown<typeof STALLED>;
+export type Liveness = s.Shown<typeof ALIVE> | s.Shown<typeof STALLED>;
 
 const CELLS = {
-  ...map(choice(['starting', 'up', 'away', 'refused'])),
+  ...s.map(s.choice(['starting', 'up', 'away', 'refused'])),
   description: 'With CELLS: each cell, as this replica sees it.',
 };
 
-export const READY = named('Ready', object({ status: choice(['ready']) }, { cells: CELLS }));
-export const NOT_READY = named(
+export const READY = s.named('Ready', s.object({ status: s.choice(['ready']) }, { cells: CELLS }));
+export const NOT_READY = s.named(
   'NotReady',
-  object({ status: choice(['starting', 'draining']) }, { cells: CELLS }),
+  s.object({ status: s.choice(['starting', 'draining']) }, { cells: CELLS }),
 );
-export type ReadinessView = Shown<typeof READY> | Shown<typeof NOT_READY>;
+export type ReadinessView = s.Shown<typeof READY> | s.Shown<typeof NOT_READY>;

@@ -1,43 +1,43 @@
-import { COUNT, list, named, nullable, object, type Shown, TEXT, TIME } from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 
 const COMPLETE_FROM = {
-  ...nullable(TIME),
+  ...s.nullable(s.TIME),
   description: 'Messages that were received before may be missing; null: none is missing.',
 };
 
-export const HISTORY = named(
+export const HISTORY = s.named(
   'History',
-  object({
-    messages: COUNT,
-    blocks: COUNT,
-    bytes: { ...COUNT, description: 'Of the blocks, compressed.' },
-    oldest: { ...nullable(TIME), description: 'When the oldest message was received.' },
-    newest: nullable(TIME),
-    types: list(
-      object({
-        pattern: { ...TEXT, description: 'As in HISTORY.' },
-        kept: { ...TEXT, description: 'A duration, or "forever".' },
+  s.object({
+    messages: s.COUNT,
+    blocks: s.COUNT,
+    bytes: { ...s.COUNT, description: 'Of the blocks, compressed.' },
+    oldest: { ...s.nullable(s.TIME), description: 'When the oldest message was received.' },
+    newest: s.nullable(s.TIME),
+    types: s.list(
+      s.object({
+        pattern: { ...s.TEXT, description: 'As in HISTORY.' },
+        kept: { ...s.TEXT, description: 'A duration, or "forever".' },
         completeFrom: COMPLETE_FROM,
       }),
     ),
   }),
 );
-export type HistoryView = Shown<typeof HISTORY>;
+export type HistoryView = s.Shown<typeof HISTORY>;
 
-export const IMPORTED = named(
+export const IMPORTED = s.named(
   'ImportedHistory',
-  object({
-    imported: COUNT,
-    duplicates: { ...COUNT, description: 'Messages that were there already, with the same content.' },
+  s.object({
+    imported: s.COUNT,
+    duplicates: { ...s.COUNT, description: 'Messages that were there already, with the same content.' },
   }),
 );
 
-export const ERASED = named(
+export const ERASED = s.named(
   'ErasedHistory',
-  object({
-    erased: COUNT,
+  s.object({
+    erased: s.COUNT,
     inInbox: {
-      ...COUNT,
+      ...s.COUNT,
       description:
         'Messages of the key that are still in the inbox, and will be moved to history after their retention.',
     },
@@ -47,7 +47,7 @@ export const ERASED = named(
 export const LINES = {
   content: { 'application/x-ndjson': { schema: { type: 'string' } } },
   headers: {
-    'next-cursor': { description: 'The `cursor` of the next page; absent on the last page.', schema: TEXT },
+    'next-cursor': { description: 'The `cursor` of the next page; absent on the last page.', schema: s.TEXT },
   },
 } as const;
 

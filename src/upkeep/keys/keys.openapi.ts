@@ -1,4 +1,4 @@
-import { TEXT, TIME } from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 
 const COUNT = { type: 'integer' } as const;
 const OBJECTS = { type: 'array', items: { type: 'object' } } as const;
@@ -7,17 +7,17 @@ export const KEY = {
   type: 'object',
   required: ['key', 'hold', 'deadLetters', 'waiting', 'recent'],
   properties: {
-    key: TEXT,
+    key: s.TEXT,
     hold: {
       type: 'object',
       nullable: true,
       required: ['key', 'kind', 'reason', 'until', 'since'],
       properties: {
-        key: TEXT,
-        kind: TEXT,
-        reason: TEXT,
-        until: { ...TIME, nullable: true, description: 'null: without end.' },
-        since: TIME,
+        key: s.TEXT,
+        kind: s.TEXT,
+        reason: s.TEXT,
+        until: { ...s.TIME, nullable: true, description: 'null: without end.' },
+        since: s.TIME,
       },
     },
     deadLetters: {

@@ -1,4 +1,4 @@
-import { TEXT, TIME } from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 
 const COUNT = { type: 'integer' } as const;
 
@@ -12,12 +12,12 @@ export const REPLICAS = {
         type: 'object',
         required: ['id', 'roles', 'version', 'host', 'startedAt', 'seenAt', 'alive', 'lanes'],
         properties: {
-          id: { ...TEXT, description: 'Another one after each start.' },
-          roles: { type: 'array', items: TEXT },
-          version: TEXT,
-          host: TEXT,
-          startedAt: TIME,
-          seenAt: TIME,
+          id: { ...s.TEXT, description: 'Another one after each start.' },
+          roles: { type: 'array', items: s.TEXT },
+          version: s.TEXT,
+          host: s.TEXT,
+          startedAt: s.TIME,
+          seenAt: s.TIME,
           alive: { type: 'boolean', description: 'It was seen within the last 20 s.' },
           lanes: {
             type: 'object',
@@ -28,6 +28,6 @@ export const REPLICAS = {
         },
       },
     },
-    next: { ...TEXT, nullable: true },
+    next: { ...s.TEXT, nullable: true },
   },
 };

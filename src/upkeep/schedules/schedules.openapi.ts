@@ -1,17 +1,6 @@
 import { ApiParam } from '@nestjs/swagger';
 import { NAME, NAME_FORM } from '../../http/names.ts';
-import {
-  ANY,
-  choice,
-  FLAG,
-  list,
-  named,
-  nullable,
-  object,
-  type Shown,
-  TEXT,
-  TIME,
-} from '../../http/schema.ts';
+import * as s from '../../http/schema.ts';
 import { MAX_TYPE } from '../../inbox/fields.ts';
 import { ON_MISSED } from './due-ticks.ts';
 
@@ -22,31 +11,31 @@ export const ApiSchedule = ApiParam({
 });
 export const ApiNewSchedule = ApiParam({
   name: 'name',
-  schema: { ...TEXT, pattern: NAME.source, example: 'timetables' },
+  schema: { ...s.TEXT, pattern: NAME.source, example: 'timetables' },
   description: NAME_FORM,
 });
 
 /** Written by hand: no class can declare that the payload may be any JSON value. */
-export const PUT_SCHEDULE = named('PutSchedule', {
-  ...object(
+export const PUT_SCHEDULE = s.named('PutSchedule', {
+  ...s.object(
     {
       cron: {
-        ...TEXT,
+        ...s.TEXT,
         example: '*/10 * * * *',
         description: '5 fields, or 6 with seconds first; up to 256 characters.',
       },
-      type: { ...TEXT, minLength: 1, maxLength: MAX_TYPE, example: 'urn:ekp:commands/check-timetables' },
+      type: { ...s.TEXT, minLength: 1, maxLength: MAX_TYPE, example: 'urn:ekp:commands/check-timetables' },
       payload: {
-        ...ANY,
+        ...s.ANY,
         example: {},
         description: 'Any JSON value, up to 64 KiB; posted exactly as it is written here.',
       },
     },
     {
-      timezone: { ...nullable(TEXT), example: 'Europe/Warsaw', description: 'Default: UTC.' },
-      key: { ...nullable(TEXT), description: 'Absent or null: each message has its own key.' },
+      timezone: { ...s.nullable(s.TEXT), example: 'Europe/Warsaw', description: 'Default: UTC.' },
+      key: { ...s.nullable(s.TEXT), description: 'Absent or null: each message has its own key.' },
       onMissed: {
-        ...nullable(choice(ON_MISSED)),
+        ...s.nullable(s.choice(ON_MISSED)),
         description:
           'What to post for ticks that were missed because no replica ran for more than a minute. Default: `one`.',
       },
@@ -56,24 +45,24 @@ export const PUT_SCHEDULE = named('PutSchedule', {
 });
 
 const FIELDS = {
-  name: TEXT,
-  cron: TEXT,
-  timezone: TEXT,
-  type: TEXT,
-  key: { ...nullable(TEXT), description: 'Null: each message has its own key.' },
-  onMissed: choice(ON_MISSED),
-  paused: FLAG,
-  nextAt: { ...nullable(TIME), description: 'Null while it is paused.' },
-  nextTicks: { ...list(TIME), description: 'The next three; none while it is paused.' },
-  lastAt: { ...nullable(TIME), description: 'Null before the first tick.' },
-  createdAt: TIME,
-  createdBy: TEXT,
-  updatedAt: TIME,
-  updatedBy: TEXT,
+  name: s.TEXT,
+  cron: s.TEXT,
+  timezone: s.TEXT,
+  type: s.TEXT,
+  key: { ...s.nullable(s.TEXT), description: 'Null: each message has its own key.' },
+  onMissed: s.choice(ON_MISSED),
+  paused: s.FLAG,
+  nextAt: { ...s.nullable(s.TIME), description: 'Null while it is paused.' },
+  nextTicks: { ...s.list(s.TIME), description: 'The next three; none while it is paused.' },
+  lastAt: { ...s.nullable(s.TIME), description: 'Null before the first tick.' },
+  createdAt: s.TIME,
+  createdBy: s.TEXT,
+  updatedAt: s.TIME,
+  updatedBy: s.TEXT,
 } as const;
 
-export const SCHEDULE = named(
+export const SCHEDULE = s.named(
   'Schedule',
-  object({ ...FIELDS, payload: { ...ANY, description: 'As it was sent.' } }),
+  s.object({ ...FIELDS, payload: { ...s.ANY, description: 'As it was sent.' } }),
 );
-export type ScheduleView = Pick<Shown<typeof SCHEDULE>, keyof typeof FIELDS>;
+export type ScheduleView = Pick<s.Shown<typeof SCHEDULE>, keyof typeof FIELDS>;
