@@ -31,7 +31,6 @@ export class TopicMessagesController {
     requestBody: bodyOf(TOPIC_MESSAGE),
   })
   @ApiPosted()
-  @ApiResponse({ status: 404, description: 'No topic has this name.' })
   @ApiResponse({ status: 422, description: 'Not valid, or of a type that the topic does not take.' })
   async post(
     @Param('topic') topic: string,
@@ -46,7 +45,6 @@ export class TopicMessagesController {
   @ApiOperation({ summary: 'Post up to 1000 messages to a topic, all or nothing.' })
   @ApiBody({ schema: TOPIC_MESSAGES_BATCH })
   @ApiPostedBatch()
-  @ApiResponse({ status: 404, description: 'No topic has this name.' })
   @ApiResponse({ status: 422, description: 'Not valid, or of a type that the topic does not take.' })
   async postBatch(
     @Param('topic') topic: string,

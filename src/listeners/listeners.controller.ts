@@ -35,8 +35,6 @@ import { existingName, type ListenerRow, ListenersStore } from './listeners-stor
 import { Ping } from './ping.ts';
 import { ConfidentialBox } from './secrets/confidential.ts';
 
-const NO_LISTENER = 'No listener has this name.';
-
 export class PauseListener {
   @ApiPropertyOptional({ minLength: 1, maxLength: 500, example: 'their maintenance' })
   @Optional()
@@ -118,7 +116,6 @@ export class ListenersController {
   @ApiOperation({ summary: 'A listener: its definition with all defaults, and its state.' })
   @ApiListener
   @ApiResponse({ status: 200, description: 'The listener.', schema: LISTENER })
-  @ApiResponse({ status: 404, description: NO_LISTENER })
   async one(@Param('name') name: string, @Req() request: FastifyRequest) {
     return this.view(await this.store.existing(name), request);
   }
@@ -131,7 +128,6 @@ export class ListenersController {
   })
   @ApiListener
   @ApiResponse({ status: 204, description: 'Deleted.' })
-  @ApiResponse({ status: 404, description: NO_LISTENER })
   @ApiResponse({ status: 409, description: 'Comes from LISTENERS_FILE.' })
   async remove(@Param('name') name: string, @Req() request: FastifyRequest): Promise<void> {
     await this.changes.remove(existingName(name), request.caller.name);
@@ -143,7 +139,6 @@ export class ListenersController {
   @ApiOperation({ summary: 'A new secret, shown once. Deliveries have both signatures for 24 hours.' })
   @ApiListener
   @ApiResponse({ status: 200, description: 'The new secret.', schema: ROTATED_SECRET })
-  @ApiResponse({ status: 404, description: NO_LISTENER })
   @ApiResponse({
     status: 409,
     description: 'It has no secret, has one of LISTENERS_FILE, or was rotated too often.',
@@ -161,7 +156,6 @@ export class ListenersController {
   @ApiListener
   @ApiBody({ type: PauseListener, required: false })
   @ApiResponse({ status: 200, description: 'Paused.', schema: LISTENER })
-  @ApiResponse({ status: 404, description: NO_LISTENER })
   async pause(@Param('name') name: string, @Body() body: unknown, @Req() request: FastifyRequest) {
     const { reason } = await validated(PauseListener, body ?? {});
     return this.view(await this.changes.pause(existingName(name), reason, request.caller.name), request);
@@ -173,7 +167,6 @@ export class ListenersController {
   @ApiOperation({ summary: 'Send again to a listener that was paused or disabled, from where it stopped.' })
   @ApiListener
   @ApiResponse({ status: 200, description: 'Active.', schema: LISTENER })
-  @ApiResponse({ status: 404, description: NO_LISTENER })
   async resume(@Param('name') name: string, @Req() request: FastifyRequest) {
     return this.view(await this.changes.resume(existingName(name), request.caller.name), request);
   }
@@ -184,7 +177,6 @@ export class ListenersController {
   @ApiOperation({ summary: 'Send a ping now, in any state, and return its result.' })
   @ApiListener
   @ApiResponse({ status: 200, description: 'Sent, or failed.', schema: PING_OUTCOME })
-  @ApiResponse({ status: 404, description: NO_LISTENER })
   @ApiResponse({ status: 409, description: 'It has the mode `pull`, or its secrets cannot be read.' })
   async test(@Param('name') name: string, @Req() { caller }: FastifyRequest): Promise<PingOutcome> {
     const row = await this.store.existing(name);

@@ -1,18 +1,9 @@
-import { ApiParam } from '@nestjs/swagger';
-import { NAME, NAME_FORM } from '../http/names.ts';
+import { ApiName, ApiNewName } from '../http/names.ts';
 import * as s from '../http/schema.ts';
 import { LISTENER_MODES } from './listener-definition.ts';
 
-export const ApiListener = ApiParam({
-  name: 'name',
-  example: 'billing',
-  description: 'The name of the listener.',
-});
-export const ApiNewListener = ApiParam({
-  name: 'name',
-  schema: { ...s.TEXT, pattern: NAME.source, example: 'billing' },
-  description: NAME_FORM,
-});
+export const ApiListener = ApiName('name', 'listener', 'billing');
+export const ApiNewListener = ApiNewName('name', 'billing');
 
 const RATE: s.Schema<number> = { type: 'number' };
 const RATE_LIMIT = s.object(

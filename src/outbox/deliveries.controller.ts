@@ -113,7 +113,6 @@ export class DeliveriesController {
     description: 'The HTTP status of the last response.',
   })
   @ApiPage(DELIVERY)
-  @ApiResponse({ status: 404, description: 'No listener has this name.' })
   async list(@Param('name') name: string, @Req() request: FastifyRequest) {
     const listener = await this.listeners.existing(name);
     const names = ['status', 'key', 'type', 'since', 'answer', 'limit', 'cursor'] as const;
@@ -151,7 +150,6 @@ export class DeliveriesController {
     description: 'Started; GET `location` for the progress.',
     schema: STARTED_REPLAY,
   })
-  @ApiResponse({ status: 404, description: 'No listener has this name.' })
   @ApiResponse({
     status: 200,
     description: 'With `dryRun`: how many match, and whether there are `more`.',

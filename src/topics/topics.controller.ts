@@ -75,7 +75,6 @@ export class TopicsController {
   @ApiOperation({ summary: 'A topic with the earliest and the next offset of each partition.' })
   @ApiTopic
   @ApiResponse({ status: 200, description: 'The topic.', schema: TOPIC })
-  @ApiResponse({ status: 404, description: 'No topic has this name.' })
   async one(@Param('topic') name: string) {
     return this.view(await this.store.withTails(name));
   }
@@ -88,7 +87,6 @@ export class TopicsController {
   })
   @ApiTopic
   @ApiResponse({ status: 204, description: 'Deleted.' })
-  @ApiResponse({ status: 404, description: 'No topic has this name.' })
   @ApiResponse({ status: 409, description: 'It comes from LISTENERS_FILE, or belongs to a group.' })
   async remove(@Param('topic') name: string, @Req() { caller }: FastifyRequest): Promise<void> {
     await this.changes.remove(name, caller.name);
@@ -120,7 +118,6 @@ export class TopicsController {
     description: 'Maximum number of messages.',
   })
   @ApiResponse({ status: 200, description: 'The messages, in the order of their offsets.', schema: BROWSED })
-  @ApiResponse({ status: 404, description: 'No topic has this name.' })
   async browse(@Param('topic') name: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply) {
     const query = queryOf(request.query, ['partition', 'from', 'limit']);
     const topic = await this.store.existing(name);

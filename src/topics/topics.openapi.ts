@@ -1,13 +1,8 @@
-import { ApiParam } from '@nestjs/swagger';
-import { NAME, NAME_FORM } from '../http/names.ts';
+import { ApiName, ApiNewName } from '../http/names.ts';
 import * as s from '../http/schema.ts';
 
-export const ApiTopic = ApiParam({ name: 'topic', example: 'orders', description: 'The name of the topic.' });
-export const ApiNewTopic = ApiParam({
-  name: 'topic',
-  schema: { ...s.TEXT, pattern: NAME.source, example: 'orders' },
-  description: NAME_FORM,
-});
+export const ApiTopic = ApiName('topic', 'topic', 'orders');
+export const ApiNewTopic = ApiNewName('topic', 'orders');
 
 export const TOPIC = s.named(
   'Topic',

@@ -6,15 +6,13 @@ import { isName, rejectBadName } from '../../http/names.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
-import { LOCATION } from '../../http/schema.ts';
+import { LOCATION, object, TEXT } from '../../http/schema.ts';
 import { Cron } from './cron.ts';
 import { readSchedule } from './read-schedule.ts';
 import { type ScheduleRow, ScheduleStore } from './schedule-store.ts';
 import { scheduleJson } from './schedule-view.ts';
 import { ApiNewSchedule, ApiSchedule, PUT_SCHEDULE, SCHEDULE } from './schedules.openapi.ts';
 import { Schedules } from './schedules.ts';
-
-const NOT_FOUND = 'No schedule has this name.';
 
 @ApiTags('schedules')
 @Controller('v1/schedules')
@@ -64,7 +62,6 @@ export class SchedulesController {
   @ApiOperation({ summary: 'A schedule, with its last and its next tick.' })
   @ApiSchedule
   @ApiResponse({ status: 200, description: 'The schedule.', schema: SCHEDULE })
-  @ApiResponse({ status: 404, description: NOT_FOUND })
   async one(@Param('name') name: string, @Res() reply: FastifyReply): Promise<void> {
     send(reply, scheduleJson(known(isName(name) ? await this.store.find(name) : undefined)));
   }
@@ -75,7 +72,6 @@ export class SchedulesController {
   @ApiOperation({ summary: 'Delete a schedule; messages it posted stay.' })
   @ApiSchedule
   @ApiResponse({ status: 204, description: 'Deleted.' })
-  @ApiResponse({ status: 404, description: NOT_FOUND })
   async remove(@Param('name') name: string, @Req() request: FastifyRequest): Promise<void> {
     if (!isName(name) || !(await this.store.delete(name, request.caller.name))) throw noSchedule();
   }
@@ -86,7 +82,6 @@ export class SchedulesController {
   @ApiOperation({ summary: 'Pause a schedule: nothing is posted until it is resumed.' })
   @ApiSchedule
   @ApiResponse({ status: 200, description: 'Paused.', schema: SCHEDULE })
-  @ApiResponse({ status: 404, description: NOT_FOUND })
   async pause(
     @Param('name') name: string,
     @Req() request: FastifyRequest,
@@ -103,7 +98,7 @@ export class SchedulesController {
   @ApiResponse({
     status: 202,
     description: 'Posted.',
-    schema: { type: 'object', required: ['id'], properties: { id: { type: 'string' } } },
+    schema: object({ id: TEXT }),
   })
   async run(@Param('name') name: string, @Req() request: FastifyRequest) {
     const id = isName(name) ? await this.schedules.run(name, request.caller.name) : undefined;
@@ -119,7 +114,6 @@ export class SchedulesController {
   })
   @ApiSchedule
   @ApiResponse({ status: 200, description: 'Resumed.', schema: SCHEDULE })
-  @ApiResponse({ status: 404, description: NOT_FOUND })
   @ApiResponse({ status: 409, description: 'Its stored cron expression or time zone is no longer valid.' })
   async resume(
     @Param('name') name: string,
@@ -153,5 +147,5 @@ function known(row: ScheduleRow | undefined): ScheduleRow {
 }
 
 function noSchedule(): Problem {
-  return new Problem('not-found', NOT_FOUND);
+  return new Problem('not-found', 'No schedule has this name.');
 }

@@ -1,19 +1,10 @@
-import { ApiParam } from '@nestjs/swagger';
-import { NAME, NAME_FORM } from '../../http/names.ts';
+import { ApiName, ApiNewName } from '../../http/names.ts';
 import * as s from '../../http/schema.ts';
 import { MAX_TYPE } from '../../inbox/fields.ts';
 import { ON_MISSED } from './due-ticks.ts';
 
-export const ApiSchedule = ApiParam({
-  name: 'name',
-  example: 'timetables',
-  description: 'The name of the schedule.',
-});
-export const ApiNewSchedule = ApiParam({
-  name: 'name',
-  schema: { ...s.TEXT, pattern: NAME.source, example: 'timetables' },
-  description: NAME_FORM,
-});
+export const ApiSchedule = ApiName('name', 'schedule', 'timetables');
+export const ApiNewSchedule = ApiNewName('name', 'timetables');
 
 /** Written by hand: no class can declare that the payload may be any JSON value. */
 export const PUT_SCHEDULE = s.named('PutSchedule', {
