@@ -28,6 +28,11 @@ export class BlockCursor {
     this.skipUnwanted();
   }
 
+  /** How many messages, unwanted ones included, are behind a place and up to another; undefined: to the end. */
+  countBetween(after: Place, end: Place | undefined): number {
+    return (end ? firstBehind(this.messages, end) : this.messages.length) - firstBehind(this.messages, after);
+  }
+
   private skipUnwanted(): void {
     while (this.head && !this.isWanted(this.head)) this.index += 1;
   }

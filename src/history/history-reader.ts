@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Reads } from '../database/reads.ts';
 import { compilePattern, likeOf } from '../listeners/type-patterns.ts';
+import { BlockReader } from './block-reader.ts';
 import { BlockStore } from './block-store.ts';
 import { GroupReader } from './group-reader.ts';
 import { type HistoryMessage, LANES_PER_GROUP, type Place } from './history-message.ts';
@@ -41,12 +42,9 @@ export class HistoryReader {
         : [lane];
     const matchers = types?.map(compilePattern);
     const likePatterns = types?.map(likeOf);
-    return new GroupReader({
-      group,
-      isWanted: (message) =>
-        lanes.includes(message.lane) && (!matchers || matchers.some((matches) => matches(message.type))),
-      blocksAfter: (place, max) => this.blocks.after(group, place, likePatterns, max),
-      loadBlock: (id) => this.blocks.load(id),
+    const isWanted = (message: HistoryMessage) =>
+      lanes.includes(message.lane) && (!matchers || matchers.some((matches) => matches(message.type)));
+    return new GroupReader(this.openBlocks(group, likePatterns, isWanted), {
       inboxAfter: (place, max) =>
         this.reads.queryWithIndexPlans<InboxPlace>(INBOX_AFTER, [
           lanes,
@@ -56,6 +54,24 @@ export class HistoryReader {
           max,
         ]),
       loadInbox: (positions) => this.reads.queryWithIndexPlans<HistoryMessage>(INBOX_MESSAGES, [positions]),
+    });
+  }
+
+  /** Only what is in history, of these types. */
+  openArchived(group: number, types: readonly string[]): BlockReader {
+    const wanted = new Set(types);
+    return this.openBlocks(group, types.map(likeOf), ({ type }) => wanted.has(type));
+  }
+
+  private openBlocks(
+    group: number,
+    likePatterns: readonly string[] | undefined,
+    isWanted: (message: HistoryMessage) => boolean,
+  ): BlockReader {
+    return new BlockReader({
+      isWanted,
+      blocksAfter: (place, max) => this.blocks.after(group, place, likePatterns, max),
+      loadBlock: (id) => this.blocks.load(id),
     });
   }
 

@@ -6,7 +6,7 @@ import { ANY_PLANS, COUNT_FINISHED, INDEX_PLANS, LANES_BEHIND, NEXT_OF_LANES } f
 import type { LaneCursor } from './rebuild.ts';
 
 /** A finished message, and whether a denormalizer of the read model handles it. */
-export interface HistoryMessage extends ClaimedMessage, LaneCursor {
+export interface ReplayMessage extends ClaimedMessage, LaneCursor {
   readonly wanted: boolean;
 }
 
@@ -32,15 +32,15 @@ export class LaneSource {
     perLane: number,
     types: readonly string[],
     on: Reader = this.database,
-  ): Promise<HistoryMessage[]> {
-    const rows = await byIndex<HistoryMessage>(on, NEXT_OF_LANES, [
+  ): Promise<ReplayMessage[]> {
+    const rows = await byIndex<ReplayMessage>(on, NEXT_OF_LANES, [
       after.map(({ lane }) => lane),
       after.map(({ applied }) => applied),
       after.map(({ position }) => position),
       perLane,
       types,
     ]);
-    const [first = []] = inParts(rows) as HistoryMessage[][];
+    const [first = []] = inParts(rows) as ReplayMessage[][];
     const missing = first.filter(({ wanted, payload }) => wanted && payload === '');
     if (missing.length === 0) return first;
     const loaded = new Map((await withPayloads(missing, on)).map((row) => [row.position, row.payload]));

@@ -1,8 +1,8 @@
 import { expect, it } from '@jest/globals';
-import type { HistoryMessage } from './lane-source.ts';
+import type { ReplayMessage } from './lane-source.ts';
 import { type Page, partsOf } from './replay.ts';
 
-const row = (lane: number, position: number) => ({ lane, applied: 1, position }) as HistoryMessage;
+const row = (lane: number, position: number) => ({ lane, applied: 1, position }) as ReplayMessage;
 const start = (...lanes: number[]) => lanes.map((lane) => ({ lane, applied: 0, position: 0 }));
 const shown = (pages: Page[]) =>
   pages.map(({ from, rows }) => [

@@ -11,7 +11,7 @@ import type { ClaimedMessage } from '../inbox/inbox-queue.ts';
 import { errorText } from '../inbox/processing/decide.ts';
 import { Preparations } from '../inbox/processing/preparations.ts';
 import { ReadModelTx } from '../inbox/processing/read-model-tx.ts';
-import { type HistoryMessage, LaneSource } from './lane-source.ts';
+import { type ReplayMessage, LaneSource } from './lane-source.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
 import type { LaneCursor, Rebuild } from './rebuild.ts';
 import {
@@ -31,13 +31,13 @@ const NEVER = new AbortController().signal;
 /** Messages of lanes, and where these lanes were when they were read. */
 export interface Page {
   readonly from: readonly LaneCursor[];
-  readonly rows: readonly HistoryMessage[];
+  readonly rows: readonly ReplayMessage[];
 }
 
 /** One message cannot be applied to the next schema. */
 class MessageFailed extends Error {
   constructor(
-    readonly row: HistoryMessage,
+    readonly row: ReplayMessage,
     readonly reason: unknown,
   ) {
     super('a message failed in the rebuild');
@@ -83,7 +83,7 @@ export class Replay {
   async apply(
     rebuild: Rebuild,
     model: RegisteredModel,
-    rows: readonly HistoryMessage[],
+    rows: readonly ReplayMessage[],
     prepared: Prepared,
     tx: Transaction,
   ): Promise<void> {
@@ -131,7 +131,7 @@ export class Replay {
   }
 
   /** Whether a message cannot be applied without a call to another system. */
-  needsCall(model: RegisteredModel, { type, wanted }: HistoryMessage): boolean {
+  needsCall(model: RegisteredModel, { type, wanted }: ReplayMessage): boolean {
     return (
       wanted &&
       this.preparing(model)
@@ -204,10 +204,10 @@ export class Replay {
     };
   }
 
-  private async prepare(model: RegisteredModel, rows: readonly HistoryMessage[]): Promise<Prepared> {
+  private async prepare(model: RegisteredModel, rows: readonly ReplayMessage[]): Promise<Prepared> {
     const prepared = new Map<number, Preparation>();
     const preparations = new Preparations(this.settings, this.preparing(model) as never);
-    const prepareOne = async (row: HistoryMessage) => {
+    const prepareOne = async (row: ReplayMessage) => {
       await this.calls.acquire();
       try {
         const result = await preparations.run(row, NEVER);
@@ -242,8 +242,8 @@ export function partsOf({ from, rows }: Page, failed: readonly ClaimedMessage[])
 
 function pageOf(
   from: readonly LaneCursor[],
-  rows: readonly HistoryMessage[],
-  which: (row: HistoryMessage) => boolean,
+  rows: readonly ReplayMessage[],
+  which: (row: ReplayMessage) => boolean,
 ): Page {
   const own = rows.filter(which);
   const lanes = new Set(own.map(({ lane }) => lane));
@@ -251,7 +251,7 @@ function pageOf(
 }
 
 /** Parts of one lane: each begins where the one before ended. */
-function sequence(from: readonly LaneCursor[], parts: readonly HistoryMessage[][]): Page[] {
+function sequence(from: readonly LaneCursor[], parts: readonly ReplayMessage[][]): Page[] {
   let start = from.filter(({ lane }) => lane === parts.flat()[0]!.lane);
   return parts.flatMap((rows) => {
     if (rows.length === 0) return [];
