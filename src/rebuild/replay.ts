@@ -11,7 +11,7 @@ import type { ClaimedMessage } from '../inbox/inbox-queue.ts';
 import { errorText } from '../inbox/processing/decide.ts';
 import { Preparations } from '../inbox/processing/preparations.ts';
 import { ReadModelTx } from '../inbox/processing/read-model-tx.ts';
-import { type ReplayMessage, LaneSource } from './lane-source.ts';
+import { LaneSource, type ReplayMessage } from './lane-source.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
 import type { LaneCursor, Rebuild } from './rebuild.ts';
 import {
