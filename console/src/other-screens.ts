@@ -9,6 +9,8 @@ import { DeliveryScreen } from './screens/messages/delivery.tsx';
 import { Find } from './screens/messages/find.tsx';
 import { MessageScreen } from './screens/messages/message.tsx';
 import { Messages } from './screens/messages/messages.tsx';
+import { ReadModelScreen } from './screens/read-models/read-model.tsx';
+import { ReadModels } from './screens/read-models/read-models.tsx';
 import { Schedules } from './screens/schedules/schedules.tsx';
 import { System } from './screens/system/system.tsx';
 import { GroupScreen } from './screens/topics/group.tsx';
@@ -30,6 +32,8 @@ export const OTHER_SCREENS: Readonly<Record<string, ComponentType>> = {
   holds: Holds,
   key: KeyScreen,
   schedules: Schedules,
+  'read-models': ReadModels,
+  'read-model': ReadModelScreen,
   activity: ActivityScreen,
   system: System,
 };

@@ -24,6 +24,8 @@ export const SCREENS: Readonly<Record<string, Screen>> = {
   holds: { title: 'Holds', key: 'h' },
   key: { title: 'Key', under: 'holds' },
   schedules: { title: 'Schedules', key: 's' },
+  'read-models': { title: 'Read models', key: 'r' },
+  'read-model': { title: 'Read model', under: 'read-models' },
   activity: { title: 'Activity', key: 'a' },
   system: { title: 'System', key: 'y' },
   guide: { title: 'Guide' },

@@ -1,15 +1,9 @@
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
-import axe from 'axe-core';
-import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { clicksOn, sharedConsole } from '../support/console.ts';
 import { CANARIES, DEAD_ID, EXACT_ID, EXACT_PAYLOAD, HELD_KEY, WAITING_ID } from '../support/console-data.ts';
+import { screenshot, violationsOf } from '../support/screen-checks.ts';
 import { until } from '../support/until.ts';
-
-/** Where screenshots of every screen are written; nowhere unless it is set. */
-const { SCREENSHOTS_DIR } = process.env;
 
 /** Screen → its hash and a text that is there once its data are. */
 const SCREENS: readonly [name: string, hash: string, text: string | RegExp][] = [
@@ -29,6 +23,8 @@ const SCREENS: readonly [name: string, hash: string, text: string | RegExp][] = 
   ['holds', '#/holds', 'merging two accounts'],
   ['key', `#/key?key=${HELD_KEY}`, WAITING_ID],
   ['schedules', '#/schedules', 'every 10 minutes'],
+  ['read-models', '#/read-models', 'recruitment'],
+  ['read-model', '#/read-model?name=recruitment', 'Rows that differ'],
   ['activity', '#/activity', 'listener.pause'],
   ['system', '#/system', 'Versions'],
   ['guide', '#/guide?chapter=dead-letters', 'Dead letters of a group'],
@@ -63,6 +59,7 @@ describeInBrowser('E14 the console', () => {
       ['listener?name=crm', 'Replay…'],
       ['group?name=analytics', 'Seek…'],
       ['holds', 'Hold a key…'],
+      ['read-model?name=recruitment', 'Switch…'],
       ['system', 'New key…'],
     ] as const) {
       await page.evaluate(`location.hash = '#/${screen}'`);
@@ -163,17 +160,3 @@ describeInBrowser('E14 the console', () => {
     expect(name).toBe('none');
   });
 });
-
-async function violationsOf(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as {
-    violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
-  };
-  return violations.map(({ id, nodes }) => `${id}: ${nodes[0]!.html} ${nodes[0]!.failureSummary}`);
-}
-
-async function screenshot(page: Page, name: string): Promise<void> {
-  if (!SCREENSHOTS_DIR) return;
-  mkdirSync(SCREENSHOTS_DIR, { recursive: true });
-  await page.screenshot({ path: join(SCREENSHOTS_DIR, `${name}.png`), fullPage: true });
-}

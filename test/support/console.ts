@@ -1,9 +1,11 @@
 import { afterAll, afterEach, beforeAll, expect } from '@jest/globals';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { ReadModel } from '../../src/contract/read-model.ts';
 import { ADMIN_KEY, type TestApp } from './app.ts';
 import { startBrowser } from './browser.ts';
 import { build } from './built-service.ts';
-import { CONSOLE_SETTINGS, type ConsoleData, feedConsole } from './console-data.ts';
+import { type Call, CONSOLE_SETTINGS, type ConsoleData, feedConsole } from './console-data.ts';
+import { feedRebuild } from './console-rebuild.ts';
 import { sharedReplica } from './shared-replica.ts';
 
 export interface Visit {
@@ -32,8 +34,12 @@ addEventListener('click', (event) => { if (event.isTrusted && event.detail > 0) 
  * One service with data and one browser for all tests of a file; a context for each test. A test fails on an error of the page,
  * on a violation of its content security policy, and on a request to another origin.
  */
-export function sharedConsole(environment: Record<string, string> = {}): SharedConsole {
-  const { replica } = sharedReplica({ ...CONSOLE_SETTINGS, ENVIRONMENT: 'test', ...environment });
+export function sharedConsole(
+  environment: Record<string, string> = {},
+  readModels?: readonly ReadModel[],
+): SharedConsole {
+  const settings = { ...CONSOLE_SETTINGS, ENVIRONMENT: 'test', ...environment };
+  const { replica, database } = sharedReplica(settings, readModels);
   const data = {} as ConsoleData;
   let browser: Browser;
   let contexts: BrowserContext[] = [];
@@ -44,10 +50,9 @@ export function sharedConsole(environment: Record<string, string> = {}): SharedC
   });
   beforeAll(async () => {
     browser = await startBrowser();
-    Object.assign(
-      data,
-      await feedConsole(async (method, path, body) => (await replica.call(method, path, { body })).body),
-    );
+    const call: Call = async (method, path, body) => (await replica.call(method, path, { body })).body;
+    Object.assign(data, await feedConsole(call));
+    await feedRebuild(call, database);
   }, 120_000);
   afterEach(async () => {
     for (const context of contexts) await context.close();

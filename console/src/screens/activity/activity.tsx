@@ -1,20 +1,33 @@
 import { path, send } from '../../api.ts';
 import type { AuditEntry, ReplayJob, RulingJob } from '../../api-types.ts';
 import { count } from '../../format.ts';
-import { usePages } from '../../load.ts';
+import { useGet, usePages } from '../../load.ts';
 import { Act, ask } from '../../parts/confirm.tsx';
 import { ChoiceFilter, Filters, TimeFilter } from '../../parts/fields.tsx';
 import { Heading, Section } from '../../parts/heading.tsx';
 import { KeyLink, ListenerLink, Text } from '../../parts/links.tsx';
-import { Empty, ShowPages } from '../../parts/states.tsx';
+import { Empty, Show, ShowPages } from '../../parts/states.tsx';
 import { Status } from '../../parts/status.tsx';
 import { type Column, Table } from '../../parts/table.tsx';
 import { Ago, Exact } from '../../parts/time.tsx';
 import { route, to } from '../../router.ts';
 import { FilterText, RulingProgress } from '../dead-letters/bulk.tsx';
 import { ReplayProgress } from '../listeners/replay.tsx';
+import { RebuildProgress, RebuildState } from '../read-models/progress.tsx';
+import { ReadModelLink } from '../read-models/read-models.tsx';
+import type { ReadModel, Rebuild } from '../read-models/types.ts';
 
-const ACTIONS = ['dead-letters.*', 'hold.*', 'listener.*', 'api-key.*', 'schedule.*', 'topic.*', 'group.*'];
+const ACTIONS = [
+  'dead-letters.*',
+  'hold.*',
+  'listener.*',
+  'api-key.*',
+  'schedule.*',
+  'topic.*',
+  'group.*',
+  'read-model.*',
+  'history.*',
+];
 
 /** Running jobs, and who did what. */
 export function ActivityScreen() {
@@ -25,6 +38,7 @@ export function ActivityScreen() {
       <Heading title="Activity" lead="What runs in the background, and who did what, when and why." />
       <Rulings />
       <Replays />
+      <Rebuilds />
       <Section title="Audit log" note="newest first">
         <Filters isInside>
           <ChoiceFilter name="action" label="What" value={action} choices={ACTIONS} />
@@ -57,6 +71,8 @@ function Target({ of: { action, target } }: { of: AuditEntry }) {
   const kind = action.split('.')[0]!;
   if (target === null) return <Text of={null} />;
   if (kind === 'hold') return <KeyLink of={target} />;
+  // A skip has the message behind the name.
+  if (kind === 'read-model') return <ReadModelLink name={target.split(': ')[0]!} />;
   if (!['listener', 'topic', 'group'].includes(kind)) return <Text of={target} class="clip" />;
   return (
     <a href={to(kind, { name: target })}>
@@ -138,6 +154,32 @@ function Replays() {
       >
         {(items) => <Table label="Replays" columns={REPLAYS} rows={items} rowKey={({ id }) => id} />}
       </ShowPages>
+    </Section>
+  );
+}
+
+const REBUILDS: Column<Rebuild>[] = [
+  { head: 'Read model', cell: ({ model }) => <ReadModelLink name={model} /> },
+  { head: 'Progress', cell: (rebuild) => <RebuildProgress of={rebuild} />, class: 'grow' },
+  { head: 'State', cell: (rebuild) => <RebuildState of={rebuild} /> },
+  { head: 'By', cell: ({ createdBy }) => <Text of={createdBy} /> },
+  { head: 'Started', cell: ({ createdAt }) => <Ago at={createdAt} />, isNumber: true },
+];
+
+function Rebuilds() {
+  const models = useGet<{ items: readonly ReadModel[] }>('v1/read-models', {}, 2);
+  return (
+    <Section title="Rebuilds" note="the latest of each read model">
+      <Show of={models} what="rebuilds">
+        {({ items }) => {
+          const rebuilds = items.flatMap(({ rebuild }) => rebuild ?? []);
+          return rebuilds.length === 0 ? (
+            <Empty title="None yet">A rebuild of a read model shows its progress here.</Empty>
+          ) : (
+            <Table label="Rebuilds" columns={REBUILDS} rows={rebuilds} rowKey={({ id }) => id} />
+          );
+        }}
+      </Show>
     </Section>
   );
 }
