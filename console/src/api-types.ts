@@ -55,6 +55,8 @@ export interface AttentionSubject {
   readonly key?: string;
   readonly schedule?: string;
   readonly producer?: string;
+  readonly source?: string;
+  readonly readModel?: string;
   readonly fingerprint?: string;
   readonly replay?: string;
   readonly action?: string;

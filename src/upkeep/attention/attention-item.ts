@@ -52,6 +52,10 @@ export interface Subject {
   readonly key?: string;
   readonly schedule?: string;
   readonly producer?: string;
+  /** Of a producer. */
+  readonly source?: string;
+  /** The work on history that fails. */
+  readonly history?: string;
   readonly fingerprint?: string;
   readonly replay?: string;
   readonly action?: string;

@@ -102,7 +102,7 @@ function stalled({ kind, id, what, listener, since }: JobRow): Finding {
     return {
       kind,
       sentence: `The rebuild of the read model ${what} has stopped at a message that failed.`,
-      nextStep: `See GET /v1/read-models/${what}; leave the message out with a reason, or cancel the rebuild.`,
+      nextStep: 'Leave the message out with a reason, or cancel the rebuild.',
       subject: { readModel: what },
       since,
       action: { label: 'Cancel', method: 'POST', path: `/v1/read-models/${what}/rebuild/cancel` },
@@ -126,7 +126,7 @@ function gap({ source, id, since, first, count }: GapRow): Finding {
     kind: 'producer-gap',
     sentence: `${count} numbers of the producer ${id} (${source}) are missing, from ${first} on.`,
     nextStep: 'Let the producer send them again, or see what it lost.',
-    subject: { producer: id },
+    subject: { producer: id, source },
     since,
     count,
   };
@@ -149,7 +149,7 @@ function historyFailed({ work, since, error }: HistoryFailureRow): Finding {
     sentence: `${work === 'archive' ? 'Messages cannot be moved to history' : 'The upkeep of history fails'}: ${error}.`,
     nextStep:
       'Nothing is lost meanwhile. Correct the cause, often a full disk; it is tried again every minute.',
-    subject: { action: work },
+    subject: { history: work },
     since,
   };
 }

@@ -1,12 +1,13 @@
 import { useState } from 'preact/hooks';
 import { send } from '../../api.ts';
-import type { AttentionAction, AttentionItem, AttentionSubject, DeadLetterFilter } from '../../api-types.ts';
+import type { AttentionAction, AttentionItem, DeadLetterFilter } from '../../api-types.ts';
 import { plural } from '../../format.ts';
 import { Act, ask } from '../../parts/confirm.tsx';
 import { Ago } from '../../parts/time.tsx';
 import { to } from '../../router.ts';
 import { askBulk } from '../dead-letters/bulk.tsx';
 import { startTest } from '../listeners/test-dialog.tsx';
+import { screenOf } from './screen-of.ts';
 
 /** The worst come first, and the picture below stays in sight. */
 const SHOWN = 5;
@@ -52,7 +53,7 @@ function Row({ item }: { item: AttentionItem }) {
     <li data-row class={severity}>
       <span class="severity">{severity === 'critical' ? 'Critical' : 'Warning'}</span>
       <div class="what">
-        <a href={linkOf(item.kind, subject)} title={sentence}>
+        <a href={to(...screenOf(item.kind, subject, guide))} title={sentence}>
           <bdi class="clip-2">{sentence}</bdi>
         </a>
         <p>
@@ -70,20 +71,6 @@ function Row({ item }: { item: AttentionItem }) {
 /** An ellipsis says that something is asked before. */
 function labelOf({ label, path }: AttentionAction): string {
   return path.endsWith('/test') || label.endsWith('…') ? label : `${label}…`;
-}
-
-/** Where one sees more of it. */
-function linkOf(kind: string, subject: AttentionSubject): string {
-  const { stage, listener, group, fingerprint, key, topic, schedule, action, replay } = subject;
-  if (kind === 'dead-letters') return to('dead-letters', { stage, listener, group, error: fingerprint });
-  if (action || replay) return to('activity');
-  if (key) return to('key', { key });
-  if (listener) return to('listener', { name: listener });
-  if (group) return to('group', { name: group });
-  if (topic) return to('topic', { name: topic });
-  if (schedule) return to('schedules');
-  if (kind === 'role-missing') return to('system');
-  return to('messages', { status: 'pending' });
 }
 
 /** Acts on many get the count, the reason and the progress; everything else is confirmed in one step; a test needs no confirmation. */
