@@ -154,10 +154,7 @@ class FaultRun {
     return this.result(remaining, transientViolations);
   }
 
-  private async result(
-    remaining: number,
-    transientViolations: readonly Violation[],
-  ): Promise<FaultRunResult> {
+  private async result(remaining: number, transient: readonly Violation[]): Promise<FaultRunResult> {
     const { bed, producers, operator, consumers, workers } = this;
     const msUntilIdle = Date.now() - this.startedAt - this.options.seconds * 1_000;
     const history = await bed.history({
@@ -168,13 +165,12 @@ class FaultRun {
       added: this.additions.added,
     });
     const exits = [...(await bed.fleet.drain(DRAIN_MS)), ...bed.fleet.unexpectedExits];
+    const stuck = remaining > 0 ? [`${remaining} rows, lanes or holds were still open`] : [];
     return {
       violations: [
         ...check(history),
-        ...transientViolations,
-        ...(remaining > 0
-          ? [violation('nothing stuck', `${remaining} rows, lanes or holds were still open`)]
-          : []),
+        ...transient,
+        ...stuck.map((detail) => violation('nothing stuck', detail)),
         ...this.api.unexpected.map((detail) => violation('no unexpected response', detail)),
         ...exits.map((detail) => violation('replicas drain, none exits on its own', detail)),
       ],

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { faultRun } from './fault-run.ts';
+import { type FaultRunResult, faultRun } from './fault-run.ts';
 import type { Version } from './fleet.ts';
 import { PLANTED, runPlanted } from './planted-bugs.ts';
 import { Postgres } from './postgres.ts';
@@ -110,21 +110,32 @@ async function oneRun(options: Options, version: Version, launch: Launch): Promi
       idleTimeoutMs: 300_000,
       log,
     });
-    const held = result.violations.length === 0;
-    write(options.json, { ...about, held, faults, ...result });
-    const tables = [
-      faultTable(faults, result.injections, skipped),
-      countTable(result),
-      checkTable(result.violations),
-    ];
-    process.stdout.write(`\n${tables.join('\n\n')}\n\n`);
-    logViolations(result.violations);
-    log(`chaos: seed ${options.seed}, commit ${about.commit}: ${held ? 'everything held' : 'VIOLATED'}`);
-    return held ? 0 : 1;
+    report(result, { ...about, faults }, options.json);
+    return result.violations.length === 0 ? 0 : 1;
   } finally {
     await postgres.stop();
     if (previous && 'remove' in previous) previous.remove();
   }
+}
+
+interface About {
+  readonly seed: number;
+  readonly commit: string;
+  readonly skipped: Readonly<Record<string, string>>;
+  readonly faults: readonly Fault[];
+}
+
+function report(result: FaultRunResult, about: About, json: string | undefined): void {
+  const held = result.violations.length === 0;
+  write(json, { ...about, held, ...result });
+  const tables = [
+    faultTable(about.faults, result.injections, about.skipped),
+    countTable(result),
+    checkTable(result.violations),
+  ];
+  process.stdout.write(`\n${tables.join('\n\n')}\n\n`);
+  logViolations(result.violations);
+  log(`chaos: seed ${about.seed}, commit ${about.commit}: ${held ? 'everything held' : 'VIOLATED'}`);
 }
 
 async function plantedRuns(

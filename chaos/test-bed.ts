@@ -100,13 +100,10 @@ export class TestBed {
       Array.from({ length: replicas }, () => startTcpProxy(url, { remember: false })),
     );
     const ports = await freePorts(replicas + LISTENERS.length);
-    const slots = proxies.map((proxy, index) => ({
-      index,
-      url: `http://127.0.0.1:${ports[index]}`,
-      databaseUrl: proxy.url,
-      skewed: options.skew && index === replicas - 1,
-      version,
-    }));
+    const slots = proxies.map(({ url: databaseUrl }, index) => {
+      const skewed = options.skew && index === replicas - 1;
+      return { index, url: `http://127.0.0.1:${ports[index]}`, databaseUrl, skewed, version };
+    });
     const fleet = new Fleet(slots, { settings, without });
     const folder = mkdtempSync(join(tmpdir(), 'sluice-chaos-run-'));
     const receivers = await startReceivers(
@@ -129,19 +126,10 @@ export class TestBed {
       retries,
     );
     postgres.onMoved = (server) => bed.moveTo(Object.assign(new URL(url), { host: new URL(server).host }));
-    try {
-      await fleet.startFirst();
-      // Before the other replicas start: they load the listeners at start, and no message is posted to a replica without them.
-      for (const [index, listener] of LISTENERS.entries()) {
-        await bed.putListener(listener, ports[replicas + index]!);
-      }
-      await bed.database.query(`CREATE SCHEMA chaos; ${INSTALL_DEAD_LETTER_LOG}`);
-      if (options.consuming) await bed.prepareConsuming();
-      await fleet.startOthers();
-    } catch (error) {
+    await bed.start(ports.slice(replicas)).catch(async (error) => {
       await bed.end();
       throw error;
-    }
+    });
     return bed;
   }
 
@@ -211,6 +199,16 @@ export class TestBed {
     await this.database.close();
     await Promise.all([this.observerProxy, ...this.proxies].map((proxy) => proxy.close()));
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private async start(receiverPorts: readonly number[]): Promise<void> {
+    await this.fleet.startFirst();
+    // Before the other replicas start: they load the listeners at start, and no message is posted to a replica without them.
+    for (const [index, listener] of LISTENERS.entries())
+      await this.putListener(listener, receiverPorts[index]!);
+    await this.database.query(`CREATE SCHEMA chaos; ${INSTALL_DEAD_LETTER_LOG}`);
+    if (this.options.consuming) await this.prepareConsuming();
+    await this.fleet.startOthers();
   }
 
   private moveTo({ href }: URL): void {

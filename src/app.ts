@@ -5,6 +5,7 @@ import type { Settings } from './config/settings.ts';
 import type { ReadModel } from './contract/read-model.ts';
 import { createEngine } from './engine.ts';
 import type { Route } from './http/routes.ts';
+import type { Server } from './http/server.ts';
 import { prepareSchema } from './prepare-schema.ts';
 import type { Log } from './telemetry/logger.ts';
 import { Readiness } from './upkeep/health/readiness.ts';
@@ -25,13 +26,7 @@ export async function createApp(
   log: Log,
   readModels: readonly ReadModel[],
 ): Promise<App> {
-  const cells =
-    settings.cells.length > 0
-      ? new Cells(settings, log, {
-          create: (options) => createEngine({ ...options, readModels }),
-          prepare: (url, own) => prepareSchema(url, own, log, readModels),
-        })
-      : undefined;
+  const cells = cellsOf(settings, log, readModels);
   const { nest, server } = await createEngine({
     databaseUrl,
     settings: cells?.settingsOfHome ?? settings,
@@ -48,8 +43,24 @@ export async function createApp(
     await cells?.close();
     throw error;
   }
-  const readiness = nest.get(Readiness);
+  return appOf(nest, server, settings, cells);
+}
 
+function cellsOf(settings: Settings, log: Log, readModels: readonly ReadModel[]): Cells | undefined {
+  if (settings.cells.length === 0) return undefined;
+  return new Cells(settings, log, {
+    create: (options) => createEngine({ ...options, readModels }),
+    prepare: (url, own) => prepareSchema(url, own, log, readModels),
+  });
+}
+
+function appOf(
+  nest: NestFastifyApplication,
+  server: Server,
+  settings: Settings,
+  cells: Cells | undefined,
+): App {
+  const readiness = nest.get(Readiness);
   return {
     nest,
     routes: server.routes.routes,

@@ -32,51 +32,62 @@ const DEFAULT_URL = 'http://127.0.0.1:3000';
 
 /** Runs `sluice <command> …`; returns the exit code. */
 export async function runCli(given: readonly string[], process: CliProcess): Promise<number> {
-  const { environment, stopping, terminal } = process;
-  const commands = [
-    sendFrom(process.stdin),
+  const output = new Output(process.terminal, given.includes('--json'));
+  try {
+    return await run(given, process, output);
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    output.error(error.message, error.problem);
+    return error.exitCode;
+  }
+}
+
+/** In the order of `sluice --help`. */
+function commandsOf(stdin: Readable): Command[] {
+  return [
+    sendFrom(stdin),
     status,
     topics,
     groups,
     consume,
-    seekFrom(process.stdin),
+    seekFrom(stdin),
     pull,
     deadLetters,
     replay,
     rebuild,
     schedules,
-    historyFrom(process.stdin),
+    historyFrom(stdin),
     listen,
     doctor,
     init,
     serve,
     migrate,
   ];
-  const output = new Output(terminal, given.includes('--json'));
-  try {
-    const [name, ...rest] = given;
-    if (name === undefined || name === '--help' || name === 'help') {
-      terminal.write(overview(commands));
-      return name === undefined ? EXIT.usage : EXIT.ok;
-    }
-    if (name === '--version') {
-      terminal.write(`${VERSION}\n`);
-      return EXIT.ok;
-    }
-    const command = commands.find((one) => one.name === name);
-    if (!command) throw usageError(`there is no command "${name}"; see "sluice --help"`);
-    const args = readArguments(command, rest);
-    if (args.flag('help')) {
-      terminal.write(helpOf(command));
-      return EXIT.ok;
-    }
-    const api = new Api(urlOf(environment.SLUICE_URL), environment.SLUICE_API_KEY);
-    return await command.run(args, { api, output, environment, stopping });
-  } catch (error) {
-    if (!(error instanceof CliError)) throw error;
-    output.error(error.message, error.problem);
-    return error.exitCode;
+}
+
+async function run(
+  [name, ...rest]: readonly string[],
+  { environment, stopping, stdin, terminal }: CliProcess,
+  output: Output,
+): Promise<number> {
+  const commands = commandsOf(stdin);
+  if (name === undefined || name === '--help' || name === 'help') {
+    terminal.write(overview(commands));
+    return name === undefined ? EXIT.usage : EXIT.ok;
   }
+  if (name === '--version') {
+    terminal.write(`${VERSION}\n`);
+    return EXIT.ok;
+  }
+  const command = commands.find((one) => one.name === name);
+  if (!command) throw usageError(`there is no command "${name}"; see "sluice --help"`);
+  const args = readArguments(command, rest);
+  if (args.flag('help')) {
+    terminal.write(helpOf(command));
+    return EXIT.ok;
+  }
+  const api = new Api(urlOf(environment.SLUICE_URL), environment.SLUICE_API_KEY);
+  return command.run(args, { api, output, environment, stopping });
 }
 
 function urlOf(text = DEFAULT_URL): string {

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type pg from 'pg';
+import type { NamedServer } from '../config/database-url-variable.ts';
 import { readOnlyError } from './errors.ts';
 import type { Primary } from './primary.ts';
 
@@ -7,10 +8,11 @@ type ClientClass = new (config?: pg.ClientConfig) => pg.Client;
 
 /** A client class whose connections lead to the primary of a URL with several hosts; without one, the class itself. */
 export function clientOf<Base extends ClientClass>(Base: Base, primary: Primary | undefined): Base {
-  if (!primary) return Base;
-  const found = primary;
-  return class extends (Base as ClientClass) {
-    private inRecovery = false;
+  return primary ? (primaryClient(Base, primary) as unknown as Base) : Base;
+}
+
+function primaryClient(Base: ClientClass, primary: Primary): ClientClass {
+  return class extends Base {
     private readonly withinMs: number | undefined;
 
     constructor(config?: pg.ClientConfig) {
@@ -28,31 +30,24 @@ export function clientOf<Base extends ClientClass>(Base: Base, primary: Primary 
     }
 
     private async connectToPrimary(): Promise<pg.Client> {
-      const server = await found.find(this.withinMs);
-      const { connection } = this as unknown as { connection: Wire };
-      // Closed while the search went on. Node would open a destroyed socket again.
-      if (connection.stream.destroyed) throw new Error('Connection terminated');
-      Object.assign(this, { host: server.host, port: server.port });
-      // PostgreSQL 14 and newer report it when connecting, without a query.
-      connection.on('parameterStatus', ({ parameterName, parameterValue }) => {
-        if (STANDBY_PARAMETERS.includes(parameterName)) this.inRecovery ||= parameterValue === 'on';
-      });
-      this.on('error', () => found.doubt(server));
+      const server = await primary.find(this.withinMs);
+      const isReadOnly = readOnlyStatus(wireTo(server, this));
+      this.on('error', () => primary.doubt(server));
       try {
         await super.connect();
       } catch (error) {
-        found.doubt(server);
+        primary.doubt(server);
         throw error;
       }
-      found.track(this, server);
-      if (this.inRecovery) {
-        found.doubt(server);
+      primary.track(this, server);
+      if (isReadOnly()) {
+        primary.doubt(server);
         await this.end();
         throw readOnlyError(`${server.address} is not the primary any more`);
       }
       return this;
     }
-  } as unknown as Base;
+  };
 }
 
 const STANDBY_PARAMETERS = ['in_hot_standby', 'default_transaction_read_only'];
@@ -63,4 +58,21 @@ interface Wire {
     event: 'parameterStatus',
     listener: (status: { parameterName: string; parameterValue: string }) => void,
   ): void;
+}
+
+function wireTo({ host, port }: NamedServer, client: pg.Client): Wire {
+  const { connection } = client as unknown as { connection: Wire };
+  // Closed while the search went on. Node would open a destroyed socket again.
+  if (connection.stream.destroyed) throw new Error('Connection terminated');
+  Object.assign(client, { host, port });
+  return connection;
+}
+
+/** Whether the server turned out to be a standby. PostgreSQL 14 and newer report it when connecting, without a query. */
+function readOnlyStatus(connection: Wire): () => boolean {
+  let isReadOnly = false;
+  connection.on('parameterStatus', ({ parameterName, parameterValue }) => {
+    if (STANDBY_PARAMETERS.includes(parameterName)) isReadOnly ||= parameterValue === 'on';
+  });
+  return () => isReadOnly;
 }

@@ -18,7 +18,9 @@ interface Sought {
   }[];
 }
 
-export function seekFrom(stdin: Readable & { isTTY?: boolean }): Command {
+type Input = Readable & { isTTY?: boolean };
+
+export function seekFrom(stdin: Input): Command {
   return {
     name: 'seek',
     summary: 'Move the offsets of a consumer group, to read messages again or to skip them.',
@@ -36,30 +38,28 @@ export function seekFrom(stdin: Readable & { isTTY?: boolean }): Command {
       'dry-run': { type: 'boolean', about: 'Only show what would change.' },
       yes: { type: 'boolean', about: 'Do not ask. Required if standard input is not a terminal.' },
     },
-    async run(args, context) {
-      const [group, ...more] = args.positionals;
-      if (group === undefined || more.length > 0 || args.text('to') === undefined)
-        throw usageError(
-          'give a group and where to: sluice seek <group> --to earliest|latest|<time>|<offset>',
-        );
-      const body = bodyOf(args);
-      const isDryRun = args.flag('dry-run');
-      if (!isDryRun && !args.flag('yes') && !stdin.isTTY)
-        throw usageError(
-          '--yes is required if standard input is not a terminal; --dry-run shows what would change',
-        );
-      const seek = async (dryRun: boolean): Promise<Sought> => {
-        const path = `${groupPath(group)}/seek`;
-        return (await context.api.call('POST', path, { body: { ...body, dryRun } })).body;
-      };
-      if (!isDryRun && !args.flag('yes')) await confirm(group, await seek(true), stdin, context);
-      const sought = await seek(isDryRun);
-      context.output.result(sought, (limit) =>
-        render(sought, limit).concat(`${summaryOf(sought, isDryRun)}\n`),
-      );
-      return EXIT.ok;
-    },
+    run: (args, context) => seek(args, context, stdin),
   };
+}
+
+async function seek(args: Arguments, context: Context, stdin: Input): Promise<number> {
+  const [group, ...more] = args.positionals;
+  if (group === undefined || more.length > 0 || args.text('to') === undefined)
+    throw usageError('give a group and where to: sluice seek <group> --to earliest|latest|<time>|<offset>');
+  const body = bodyOf(args);
+  const isDryRun = args.flag('dry-run');
+  if (!isDryRun && !args.flag('yes') && !stdin.isTTY)
+    throw usageError(
+      '--yes is required if standard input is not a terminal; --dry-run shows what would change',
+    );
+  const request = async (dryRun: boolean): Promise<Sought> => {
+    const path = `${groupPath(group)}/seek`;
+    return (await context.api.call('POST', path, { body: { ...body, dryRun } })).body;
+  };
+  if (!isDryRun && !args.flag('yes')) await confirm(group, await request(true), stdin, context);
+  const sought = await request(isDryRun);
+  context.output.result(sought, (limit) => render(sought, limit).concat(`${summaryOf(sought, isDryRun)}\n`));
+  return EXIT.ok;
 }
 
 function bodyOf(args: Arguments): Record<string, unknown> {

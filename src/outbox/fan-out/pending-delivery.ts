@@ -27,49 +27,52 @@ export function explainPending(row: PendingRow): PendingDelivery {
   return { id, listener, status, ...reasonOf(row) };
 }
 
-function reasonOf(row: PendingRow): Pick<PendingDelivery, 'waitsFor' | 'explanation'> {
-  const { listener } = row;
-  if (row.leased_until) {
-    const until = row.leased_until.toISOString();
-    return {
-      waitsFor: 'consumer',
-      explanation: `A consumer has it until ${until}; then it is handed out again.`,
-    };
-  }
+type Reason = Pick<PendingDelivery, 'waitsFor' | 'explanation'>;
+
+function reasonOf(row: PendingRow): Reason {
+  return leaseOf(row) ?? listenerStateOf(row) ?? keyStateOf(row) ?? turnOf(row);
+}
+
+function leaseOf({ leased_until }: PendingRow): Reason | undefined {
+  if (!leased_until) return undefined;
+  const explanation = `A consumer has it until ${leased_until.toISOString()}; then it is handed out again.`;
+  return { waitsFor: 'consumer', explanation };
+}
+
+function listenerStateOf(row: PendingRow): Reason | undefined {
+  const { listener, state } = row;
   if (row.deleted || listener === null) {
     const explanation = `The listener ${listener} was deleted; the delivery is sent when a listener of that name is created again.`;
     return { waitsFor: 'deleted-listener', explanation };
   }
-  if (row.state === 'paused' || row.state === 'disabled') {
+  if (state === 'paused' || state === 'disabled') {
     const because = row.state_reason ? ` (${row.state_reason})` : '';
-    return {
-      waitsFor: `${row.state}-listener`,
-      explanation: `The listener ${listener} is ${row.state}${because}; POST /v1/listeners/${listener}/resume.`,
-    };
+    const explanation = `The listener ${listener} is ${state}${because}; POST /v1/listeners/${listener}/resume.`;
+    return { waitsFor: `${state}-listener`, explanation };
   }
-  if (row.closed_until) {
-    const until = row.closed_until.toISOString();
-    return {
-      waitsFor: 'listener',
-      explanation: `Nothing is sent to ${listener} until ${until} (${row.gate_reason}); sending then continues by itself.`,
-    };
-  }
+  if (!row.closed_until) return undefined;
+  const until = row.closed_until.toISOString();
+  const explanation = `Nothing is sent to ${listener} until ${until} (${row.gate_reason}); sending then continues by itself.`;
+  return { waitsFor: 'listener', explanation };
+}
+
+function keyStateOf(row: PendingRow): Reason | undefined {
   if (row.key_leased_until) {
-    const until = row.key_leased_until.toISOString();
-    const explanation = `A consumer has an earlier message of its key, until ${until}.`;
+    const explanation = `A consumer has an earlier message of its key, until ${row.key_leased_until.toISOString()}.`;
     return { waitsFor: 'key', explanation };
   }
-  if (row.hold_reason && row.status !== 'processing') {
-    const until = row.hold_until === 'infinity' ? 'indefinitely' : `until ${row.hold_until}`;
-    return { waitsFor: 'hold', explanation: `Its key is held ${until} (${row.hold_reason}).` };
+  if (!row.hold_reason || row.status === 'processing') return undefined;
+  const until = row.hold_until === 'infinity' ? 'indefinitely' : `until ${row.hold_until}`;
+  return { waitsFor: 'hold', explanation: `Its key is held ${until} (${row.hold_reason}).` };
+}
+
+function turnOf({ pulled, listener, replica }: PendingRow): Reason {
+  if (pulled) {
+    const explanation = `It is handed out to a consumer that pulls it: POST /v1/listeners/${listener}/pull.`;
+    return { waitsFor: 'consumer', explanation };
   }
-  if (row.pulled)
-    return {
-      waitsFor: 'consumer',
-      explanation: `It is handed out to a consumer that pulls it: POST /v1/listeners/${listener}/pull.`,
-    };
-  const explanation = row.replica
-    ? `Replica ${row.replica} is sending the deliveries of its lane.`
+  const explanation = replica
+    ? `Replica ${replica} is sending the deliveries of its lane.`
     : 'It is sent after earlier deliveries of its lane; if that does not happen, no replica with the role outbox is running.';
   return { waitsFor: 'turn', explanation };
 }
