@@ -4,6 +4,7 @@ import { Loops } from '../clock/loops.ts';
 import { type Settings, SettingsError } from '../config/settings.ts';
 import { Database } from '../database/database.ts';
 import { Callers } from '../http/session/callers.ts';
+import type { OwnLanes } from '../inbox/own-lanes.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { Readiness } from '../upkeep/health/readiness.ts';
@@ -62,7 +63,7 @@ export class Cells implements CellsView {
   }
 
   homeModule(): DynamicModule {
-    return CellsModule.home(this, this.router, {
+    return CellsModule.home(this, this.router, this.lanesOf(this.home), {
       states: () => Object.fromEntries(this.all.map(({ name, state }) => [name, state])),
       metrics: () => metricsOfAll(this.all),
     });
@@ -145,12 +146,17 @@ export class Cells implements CellsView {
       databaseUrl: url,
       settings,
       log: this.log.child({ cell: name }),
-      extensions: [CellsModule.other(home)],
+      extensions: [CellsModule.other(home, this.lanesOf(cell))],
     });
     this.frontDoor.attach(engine);
     engine.server.authenticateWith(this.home.engine!.nest.get(Callers));
     engine.nest.get(Readiness, { strict: false }).setReady();
     return engine;
+  }
+
+  private lanesOf({ name }: Cell): OwnLanes {
+    const { catalogue } = this;
+    return { has: (lane) => catalogue.slot(lane).cell === catalogue.numberOf(name) };
   }
 
   /** Of one cell: what only the home cell does is left out, and so is the work of a cell that this replica does not serve. */

@@ -1,4 +1,6 @@
 import { type Page, pageRequest } from '../http/pages.ts';
+import type { Order } from './route-rules.ts';
+import { slotOf } from './slot-of.ts';
 
 export interface PageQuery {
   readonly limit?: string;
@@ -19,8 +21,7 @@ export interface CellPage {
 interface MergeRequest {
   readonly cells: readonly string[];
   readonly query: PageQuery;
-  /** The member of the items that the list is sorted by. */
-  readonly rule: { readonly sort: string; readonly descending: boolean };
+  readonly order: Order;
   readonly pageOf: (cell: string, query: URLSearchParams) => Promise<CellPage>;
 }
 
@@ -45,7 +46,7 @@ interface Head {
 
 /** Merges the pages of several cells into one that is sorted like each of them. */
 export class MergedPages {
-  async merge({ cells, query, rule, pageOf }: MergeRequest): Promise<Merged> {
+  async merge({ cells, query, order, pageOf }: MergeRequest): Promise<Merged> {
     const { limit, after = {} } = pageRequest<Cursors>(query, isCursors);
     const unfinished = cells.filter((cell) => after[cell] !== null);
     const pages = await Promise.all(
@@ -57,7 +58,7 @@ export class MergedPages {
       const { items, next } = JSON.parse(body) as Page<Item>;
       return { cell, items, cursors, next, taken: 0 };
     });
-    const items = takeInOrder(heads, limit, rule);
+    const items = takeInOrder(heads, limit, comparisonOf(order));
     const cursors: Cursors = {
       ...after,
       ...Object.fromEntries(heads.map((head) => [head.cell, cursorOf(head, after)])),
@@ -69,21 +70,14 @@ export class MergedPages {
 }
 
 /** Stops where a cell's page ends before its list does: what comes next there is not known. */
-function takeInOrder(
-  heads: readonly Head[],
-  limit: number,
-  { sort, descending }: MergeRequest['rule'],
-): Item[] {
+function takeInOrder(heads: readonly Head[], limit: number, compare: Comparison): Item[] {
   const items: Item[] = [];
-  const comesFirst = (a: Head, b: Head) => {
-    const [one, other] = [textOf(a.items[a.taken]![sort]), textOf(b.items[b.taken]![sort])];
-    return descending ? one >= other : one <= other;
-  };
+  const nextOf = (head: Head) => head.items[head.taken]!;
   while (items.length < limit && !heads.some(isCutOff)) {
     const ready = heads.filter((head) => head.taken < head.items.length);
     if (ready.length === 0) break;
-    const first = ready.reduce((a, b) => (comesFirst(a, b) ? a : b));
-    items.push(first.items[first.taken]!);
+    const first = ready.reduce((a, b) => (compare(nextOf(a), nextOf(b)) <= 0 ? a : b));
+    items.push(nextOf(first));
     first.taken += 1;
   }
   return items;
@@ -111,6 +105,21 @@ function isCursors(value: unknown): value is Cursors {
   return Object.values(value).every((one) => one === null || typeof one === 'string');
 }
 
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : value === null || value === undefined ? '' : String(value);
+type Comparison = (one: Item, other: Item) => number;
+
+function comparisonOf(order: Order): Comparison {
+  if (order === 'slot-and-key')
+    return ({ key: one }, { key: other }) =>
+      slotOf(String(one)) - slotOf(String(other)) || compareValues(one, other);
+  const { member, descending } = order;
+  return (one, other) => compareValues(one[member], other[member]) * (descending ? -1 : 1);
+}
+
+/** As PostgreSQL sorts: null is the largest. */
+function compareValues(one: unknown, other: unknown): number {
+  if (one === other) return 0;
+  if (one === null || one === undefined) return 1;
+  if (other === null || other === undefined) return -1;
+  if (typeof one === 'number' && typeof other === 'number') return one - other;
+  return String(one) < String(other) ? -1 : 1;
 }

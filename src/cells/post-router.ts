@@ -28,11 +28,6 @@ export class PostRouter implements MessageRouter {
     private readonly cellOf: (number: number) => Cell | undefined,
   ) {}
 
-  isHere(lane: number): boolean {
-    const slot = this.catalogue.slot(lane);
-    return slot.cell === 0;
-  }
-
   async post(posted: PostedMessages): Promise<readonly Outcome[]> {
     refuseSequences(posted);
     const outcomes = new Array<Outcome>(posted.messages.length);

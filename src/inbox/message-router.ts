@@ -7,6 +7,4 @@ export const MESSAGE_ROUTER = Symbol('MessageRouter');
 /** With CELLS: stores each message in the cell of its key. */
 export interface MessageRouter {
   post(posted: PostedMessages): Promise<readonly Outcome[]>;
-  /** Whether messages of the lane are stored in the database of this engine. */
-  isHere(lane: number): boolean;
 }

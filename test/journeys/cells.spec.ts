@@ -7,7 +7,7 @@ import { until } from '../support/until.ts';
 
 const APPLIED = 'urn:ekp:events/candidate-applied';
 const cells = twoCells({ EGRESS_ALLOW: '127.0.0.0/8' });
-const { home, b, wire } = cells;
+const { home, b } = cells;
 let replica: TestApp;
 const receivers: Receiver[] = [];
 
@@ -30,18 +30,6 @@ async function post(key: string, id?: string): Promise<string> {
 
 const keysOf = async (database: typeof home) =>
   (await database.query<{ key: string }>('SELECT key FROM inbox ORDER BY position')).map(({ key }) => key);
-
-async function makeAway(): Promise<void> {
-  wire.switchTo('postgres://127.0.0.1:1/nowhere');
-  await b.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'sluice%' AND application_name <> 'sluice test'`);
-  await until(async () => (await replica.call('GET', '/readyz')).body.cells.b === 'away');
-}
-
-async function bringBack(): Promise<void> {
-  wire.switchTo(b.url);
-  await until(async () => (await replica.call('GET', '/readyz')).body.cells.b === 'up');
-}
 
 describe('two cells', () => {
   it('stores and applies each message in the cell of its key, whichever replica accepted it', async () => {
@@ -175,7 +163,7 @@ describe('lists', () => {
 
 describe('a cell that is away', () => {
   it('is answered 503 for its keys, shown by /readyz and /v1/cells, and stops no other', async () => {
-    await makeAway();
+    await cells.makeAway(replica);
     const refused = await replica.call('POST', '/v1/messages', { body: message(keyIn('b')) });
     expect([refused.status, refused.body.type, refused.headers.get('retry-after')]).toEqual([
       503,
@@ -190,12 +178,12 @@ describe('a cell that is away', () => {
     expect((await replica.call('GET', `/v1/candidates/${keyIn('b')}`)).status).toBe(503);
     expect((await replica.call('GET', '/v1/messages')).status).toBe(503);
     expect((await replica.call('GET', '/v1/messages?cell=home')).status).toBe(200);
-    await bringBack();
+    await cells.bringBack(replica);
     await post(keyIn('b', 40));
   });
 
   it('gets the definitions that it missed before it takes messages again', async () => {
-    await makeAway();
+    await cells.makeAway(replica);
     const receiver = await startReceiver();
     receivers.push(receiver);
     const body = { mode: 'webhook', types: [APPLIED], url: receiver.url };
@@ -207,7 +195,7 @@ describe('a cell that is away', () => {
       503,
       [{ pointer: '/messages/1', detail: expect.any(String) }],
     ]);
-    await bringBack();
+    await cells.bringBack(replica);
     expect((await replica.call('POST', '/v1/messages/batch', { body: batch })).status).toBe(202);
     await until(() => receiver.received.length === 2);
     await replica.call('DELETE', '/v1/listeners/missed');

@@ -3,6 +3,7 @@ import { slotOf } from '../../src/cells/slot-of.ts';
 import { startApp, type TestApp } from './app.ts';
 import { createDatabase, type TestDatabase } from './database.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+import { until } from './until.ts';
 
 interface TwoCells {
   readonly home: TestDatabase;
@@ -12,6 +13,9 @@ interface TwoCells {
   /** A replica on both cells, closed after the tests. */
   start(environment?: Record<string, string>): Promise<TestApp>;
   stop(replica: TestApp): Promise<void>;
+  /** Cell b; resolves when the replica has noticed. */
+  makeAway(replica: TestApp): Promise<void>;
+  bringBack(replica: TestApp): Promise<void>;
 }
 
 /** Two databases as cells `home` (slots 0 to 127) and `b` (the others). */
@@ -32,10 +36,23 @@ export function twoCells(common: Record<string, string> = {}): TwoCells {
     await home.drop();
     await b.drop();
   });
+  const untilB = (replica: TestApp, state: string) =>
+    until(async () => (await replica.call('GET', '/readyz')).body.cells.b === state);
   return {
     home,
     b,
     wire,
+    async makeAway(replica) {
+      wire.switchTo('postgres://127.0.0.1:1/nowhere');
+      await b.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()
+          AND application_name LIKE 'sluice%' AND application_name <> 'sluice test'`);
+      await untilB(replica, 'away');
+    },
+    async bringBack(replica) {
+      wire.switchTo(b.url);
+      await untilB(replica, 'up');
+    },
     async start(environment) {
       const CELLS = `home=${home.url},b=${wire.url}`;
       const replica = await startApp(home, { CELLS, ...common, ...environment });

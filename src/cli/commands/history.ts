@@ -101,6 +101,8 @@ function countLines(text: string): number {
 interface Totals {
   imported: number;
   duplicates: number;
+  /** With CELLS: of keys of other cells, left out. */
+  ofOtherCells?: number;
   /** Of the next line. */
   next: number;
 }
@@ -118,13 +120,20 @@ async function importFrom(path: string, stdin: Readable, args: Arguments, contex
     const totals = await sendAll(lineBatches(source(), from, BATCH), { dryRun: false, size, context });
     output.result(
       totals,
-      () => `${totals.imported} messages imported, ${totals.duplicates} were there already\n`,
+      () =>
+        `${totals.imported} messages imported, ${totals.duplicates} were there already${leftOut(totals)}\n`,
     );
     if (stopping.aborted) output.note(`stopped; continue with --from-line ${totals.next}`);
     return stopping.aborted ? EXIT.failed : EXIT.ok;
   } finally {
     await file?.close();
   }
+}
+
+function leftOut({ ofOtherCells = 0 }: Totals): string {
+  return ofOtherCells > 0
+    ? `, ${ofOtherCells} of other cells were left out: import the file to each cell`
+    : '';
 }
 
 interface Pass {
@@ -151,6 +160,7 @@ async function sendAll(batches: AsyncIterable<LineBatch>, { dryRun, size, contex
     });
     totals.imported += body.imported;
     totals.duplicates += body.duplicates;
+    if (body.ofOtherCells !== undefined) totals.ofOtherCells = (totals.ofOtherCells ?? 0) + body.ofOtherCells;
     totals.next = firstLine + lines;
     bytes += text.length;
     const what = dryRun ? 'lines checked' : 'lines imported';

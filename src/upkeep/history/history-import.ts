@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
 import { Archive } from '../../history/archive.ts';
@@ -8,6 +8,7 @@ import { type FieldError, Problem } from '../../http/problems.ts';
 import { Faults } from '../../inbox/fields.ts';
 import { IngestStore, identity } from '../../inbox/ingest-store.ts';
 import { sourceOfCaller } from '../../inbox/new-message.ts';
+import { OWN_LANES, type OwnLanes } from '../../inbox/own-lanes.ts';
 import { type ImportedLine, parseLine } from './import-line.ts';
 
 export const MAX_LINES = 2_000;
@@ -30,6 +31,8 @@ export interface ImportRequest {
 export interface Imported {
   readonly imported: number;
   readonly duplicates: number;
+  /** With CELLS: left out, because their keys belong to other cells. */
+  readonly ofOtherCells?: number;
 }
 
 /** Brings messages into history, without processing them: all of a request or none. */
@@ -42,10 +45,21 @@ export class HistoryImport {
     private readonly archive: Archive,
     private readonly rules: HistoryRules,
     private readonly audit: AuditLog,
+    @Optional() @Inject(OWN_LANES) private readonly ownLanes: OwnLanes | undefined,
   ) {}
 
-  async run({ body, caller, firstLine, dryRun }: ImportRequest): Promise<Imported> {
-    const lines = this.read(body, caller, firstLine);
+  async run(request: ImportRequest): Promise<Imported> {
+    const all = this.read(request);
+    const { ownLanes } = this;
+    if (!ownLanes) return this.importOwn(all, request);
+    const own = all.filter(({ message }) => ownLanes.has(message.lane));
+    return { ...(await this.importOwn(own, request)), ofOtherCells: all.length - own.length };
+  }
+
+  private async importOwn(
+    lines: readonly NumberedLine[],
+    { caller, firstLine, dryRun }: ImportRequest,
+  ): Promise<Imported> {
     if (lines.length === 0) return { imported: 0, duplicates: 0 };
     if (dryRun) return this.check(lines);
     return this.database.transaction(async (tx) => {
@@ -72,7 +86,7 @@ export class HistoryImport {
     return { imported: lines.length - stored.size, duplicates: stored.size };
   }
 
-  private read(body: Buffer, caller: string, firstLine: number): NumberedLine[] {
+  private read({ body, caller, firstLine }: ImportRequest): NumberedLine[] {
     const rules = { defaultSource: sourceOfCaller(caller), maxBytes: this.settings.bodyLimit };
     const errors: FieldError[] = [];
     const lines: NumberedLine[] = [];

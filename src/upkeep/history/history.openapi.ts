@@ -26,10 +26,19 @@ export type HistoryView = s.Shown<typeof HISTORY>;
 
 export const IMPORTED = s.named(
   'ImportedHistory',
-  s.object({
-    imported: s.COUNT,
-    duplicates: { ...s.COUNT, description: 'Messages that were there already, with the same content.' },
-  }),
+  s.object(
+    {
+      imported: s.COUNT,
+      duplicates: { ...s.COUNT, description: 'Messages that were there already, with the same content.' },
+    },
+    {
+      ofOtherCells: {
+        ...s.COUNT,
+        description:
+          'Only with CELLS: messages that were left out, because their keys belong to other cells.',
+      },
+    },
+  ),
 );
 
 export const ERASED = s.named(

@@ -8,6 +8,7 @@ import { Problem } from '../../http/problems.ts';
 import { IngestStore } from '../../inbox/ingest-store.ts';
 import { MESSAGE_ROUTER, type MessageRouter } from '../../inbox/message-router.ts';
 import { type NewMessage, newMessage } from '../../inbox/new-message.ts';
+import { OWN_LANES, type OwnLanes } from '../../inbox/own-lanes.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
@@ -48,6 +49,7 @@ export class Schedules {
     loops: Loops,
     metrics: Metrics,
     @Optional() @Inject(MESSAGE_ROUTER) private readonly router: MessageRouter | undefined,
+    @Optional() @Inject(OWN_LANES) private readonly ownLanes: OwnLanes | undefined,
   ) {
     this.loop = loops.run('upkeep', 'schedules', MAX_IDLE_MS, () => this.pass());
     this.ticks = metrics.counter('schedule_ticks_total', 'Messages posted by schedules.', ['schedule']);
@@ -124,9 +126,9 @@ export class Schedules {
 
   /** Returns how many were new. Those of other cells are stored before this transaction ends: if it fails, they are duplicates. */
   private async insert(messages: readonly NewMessage[], tx: Transaction): Promise<number> {
-    const { router } = this;
-    const here = router ? messages.filter(({ lane }) => router.isHere(lane)) : messages;
-    const others = router ? messages.filter(({ lane }) => !router.isHere(lane)) : [];
+    const { router, ownLanes } = this;
+    const here = messages.filter(({ lane }) => ownLanes?.has(lane) ?? true);
+    const others = messages.filter((message) => !here.includes(message));
     const inserted = here.length > 0 ? (await this.ingest.insert(here, tx)).length : 0;
     if (!router || others.length === 0) return inserted;
     const bytes = others.reduce((sum, { payload }) => sum + payload.length, 0);
