@@ -13,7 +13,7 @@ import {
 } from '../listeners/secrets/confidential.ts';
 import { NoMasterKey } from '../listeners/secrets/master-keys.ts';
 import { rotated } from '../listeners/secrets/signing-secrets.ts';
-import { newSecret } from '../webhooks/signature.ts';
+import { newSecret } from '../webhooks/webhook-request.ts';
 import { BY } from './file-origin.ts';
 import type { ListenerEntry } from './read-definitions-file.ts';
 import type { LineFault } from './yaml-lines.ts';

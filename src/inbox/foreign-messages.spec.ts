@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Caller } from '../http/access.ts';
 import { Problem } from '../http/problems.ts';
-import { refuseForeign } from './foreign-messages.ts';
 import { type NewMessage, sourceOfCaller } from './new-message.ts';
+import { refuseForeign } from './post-messages.ts';
 
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '/', 'é'), maxLength: 4 });
 const prefixes = fc.option(

@@ -6,7 +6,7 @@ import type { Transaction } from '../database/transaction.ts';
 import { type Action, AuditLog } from '../http/audit/audit-log.ts';
 import { Problem } from '../http/problems.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
-import { newSecret } from '../webhooks/signature.ts';
+import { newSecret } from '../webhooks/webhook-request.ts';
 import { DEFAULT_LANES, modeOf, storedDefinition } from './effective-definition.ts';
 import type { ListenerMode, ListenerState } from './listener.ts';
 import type { ListenerDefinition } from './listener-definition.ts';

@@ -8,7 +8,7 @@ import { groupBy } from '../database/group-by.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { ApplyFailed, type Preparation } from '../inbox/denormalizers/denormalizer-runner.ts';
 import type { ClaimedMessage } from '../inbox/inbox-queue.ts';
-import { errorText } from '../inbox/processing/decide.ts';
+import { errorText } from '../inbox/processing/failures.ts';
 import { Preparations } from '../inbox/processing/preparations.ts';
 import { ReadModelTx } from '../inbox/processing/read-model-tx.ts';
 import { LaneSource, type ReplayMessage } from './lane-source.ts';

@@ -13,7 +13,7 @@ import {
 } from '../inbox/denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../inbox/denormalizers/denormalizers.ts';
 import type { ClaimedMessage } from '../inbox/inbox-queue.ts';
-import { decide, type Failure } from '../inbox/processing/decide.ts';
+import { decide, type Failure } from '../inbox/processing/failures.ts';
 import { Preparations } from '../inbox/processing/preparations.ts';
 import { ReadModelTx } from '../inbox/processing/read-model-tx.ts';
 import { triage } from '../inbox/processing/triage.ts';

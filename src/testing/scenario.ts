@@ -4,7 +4,7 @@ import type { EntityManager } from 'typeorm';
 import { formatDuration } from '../config/duration.ts';
 import type { DeclaredDenormalizer } from '../inbox/denormalizers/declared-denormalizer.ts';
 import { declared } from '../inbox/denormalizers/denormalizers.ts';
-import type { Failure } from '../inbox/processing/decide.ts';
+import type { Failure } from '../inbox/processing/failures.ts';
 import type { RebuildComparison } from './rebuilt.ts';
 import { type ApplyMode, type Result, rowOf, type ScenarioRunner } from './scenario-runner.ts';
 import type { TestMessage } from './test-message.ts';

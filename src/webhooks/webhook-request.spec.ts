@@ -3,8 +3,13 @@ import { type CloudEvent, HTTP } from 'cloudevents';
 import fc from 'fast-check';
 import { Webhook, WebhookVerificationError } from 'standardwebhooks';
 import { headerRefusal } from './listener-headers.ts';
-import { newSecret, signatures } from './signature.ts';
-import { type Delivery, type WebhookRequest, webhookRequest } from './webhook-request.ts';
+import {
+  type Delivery,
+  newSecret,
+  signatures,
+  type WebhookRequest,
+  webhookRequest,
+} from './webhook-request.ts';
 
 const SECRET = newSecret();
 const PAYLOAD = '{"n":1.0,"big":12345678901234567890,"text":"é\\u00e9\\n","nested":[{"a":null}]}';

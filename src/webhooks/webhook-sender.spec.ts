@@ -9,8 +9,7 @@ import { until } from '../../test/support/until.ts';
 import { failureOf } from './call-failures.ts';
 import type { CallResult } from './call-result.ts';
 import { EgressGuard } from './egress-guard.ts';
-import { newSecret } from './signature.ts';
-import { type WebhookRequest, webhookRequest } from './webhook-request.ts';
+import { newSecret, type WebhookRequest, webhookRequest } from './webhook-request.ts';
 import { WebhookSender } from './webhook-sender.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';

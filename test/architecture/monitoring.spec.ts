@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { PROBLEMS } from '../../src/http/problems.ts';
-import type { Failure } from '../../src/inbox/processing/decide.ts';
+import type { Failure } from '../../src/inbox/processing/failures.ts';
 import type { Stage as LaneStage } from '../../src/lanes/lane-metrics.ts';
 import type { ListenerState } from '../../src/listeners/listener.ts';
 import type { SentDelivery } from '../../src/outbox/settle/delivery-result.ts';

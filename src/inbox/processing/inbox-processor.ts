@@ -7,13 +7,12 @@ import { LOG, type Log } from '../../telemetry/logger.ts';
 import { ApplyFailed, hungWithoutQuery } from '../denormalizers/denormalizer-runner.ts';
 import { Denormalizers } from '../denormalizers/denormalizers.ts';
 import { type ClaimedMessage, InboxQueue, inParts, isLoaded, withPayloads } from '../inbox-queue.ts';
-import { decide, type Failure } from './decide.ts';
+import { decide, type Failure, split, type WorkItem, workItem } from './failures.ts';
 import { type Batch, type ClaimedBatch, InboxTransaction } from './inbox-transaction.ts';
 import { PrepareBatch } from './preparations.ts';
 import { ProcessingMetrics } from './processing-metrics.ts';
 import { SettleStore } from './settle-store.ts';
 import { Triage } from './triage.ts';
-import { split, type WorkItem, workItem } from './work-list.ts';
 
 interface BatchProgress extends Batch {
   /** Keys with a message that failed or became a dead letter: later messages of these keys wait too. */

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Activity } from '../../telemetry/activity.ts';
 import { Metrics } from '../../telemetry/metrics.ts';
 import type { ClaimedMessage } from '../inbox-queue.ts';
-import type { Failure } from './decide.ts';
+import type { Failure } from './failures.ts';
 
 @Injectable()
 export class ProcessingMetrics {

@@ -2,7 +2,6 @@ import { Injectable } from '@nestjs/common';
 import { type HistoryMessage, LANE_GROUPS, type Place, START } from '../../history/history-message.ts';
 import { HistoryReader } from '../../history/history-reader.ts';
 import { Problem } from '../../http/problems.ts';
-import { lineOf } from './export-line.ts';
 
 /** Before compression of the response, as it is in memory. */
 const MAX_BYTES = 8 * 1024 * 1024;
@@ -64,4 +63,19 @@ function cursorOf(text: string): Cursor {
     throw new Problem('invalid', 'cursor must be the next-cursor of a previous page.');
   const [group, applied, position] = match.slice(1).map(Number) as [number, number, number];
   return { group, applied, position };
+}
+
+/** A message as a line. The payload is the text that was posted; one with line breaks is a string, `payloadText`. */
+function lineOf(message: HistoryMessage): string {
+  const { id, source, type, key, headers, occurredAt, receivedMs, lane, position, applied, payload } =
+    message;
+  const rest = JSON.stringify({
+    ...{ id, source, type, key },
+    ...(headers ? { headers } : {}),
+    ...(occurredAt === null ? {} : { occurredAt }),
+    receivedAt: new Date(receivedMs).toISOString(),
+    ...{ lane, position, applied },
+  });
+  const text = /[\n\r]/.test(payload) ? `"payloadText":${JSON.stringify(payload)}` : `"payload":${payload}`;
+  return `${rest.slice(0, -1)},${text}}\n`;
 }

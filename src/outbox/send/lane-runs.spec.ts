@@ -8,7 +8,7 @@ import type { MessageContents } from '../fan-out/message-contents.ts';
 import type { Result } from '../settle/delivery-result.ts';
 import type { ResultWriter } from '../settle/result-writer.ts';
 import type { DeliverySender } from './delivery-sender.ts';
-import { LaneSender } from './lane-sender.ts';
+import { LaneSender } from './lane-runs.ts';
 import type { Outcome } from './outcome.ts';
 
 const LISTENER = { onDead: 'skip', retryScheduleMs: [1, 1], rateLimit: undefined } as unknown as Listener;
