@@ -34,6 +34,7 @@ import { Rebuilds1763251200101 } from '../migrations/1763251200101-rebuilds.ts';
 import { History1763251200120 } from '../migrations/1763251200120-history.ts';
 import { SealedCredentials1763251200160 } from '../migrations/1763251200160-sealed-credentials.ts';
 import { Cells1763251200170 } from '../migrations/1763251200170-cells.ts';
+import { RebuildHistory1763251200180 } from '../migrations/1763251200180-rebuild-history.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -76,6 +77,7 @@ const ENGINE: SchemaPart = {
     History1763251200120,
     SealedCredentials1763251200160,
     Cells1763251200170,
+    RebuildHistory1763251200180,
   ],
 };
 

@@ -68,11 +68,7 @@ export class HistoryUpkeep {
         if (signal.aborted) return;
         const keptMs = this.rules.keptMs(types);
         if (keptMs === undefined || ageMs <= keptMs) continue;
-        await this.store.rewrite(
-          [id],
-          () => [],
-          (tx, gone) => this.store.addGap(gone, tx),
-        );
+        await this.store.removeAged(id);
         progressed();
       }
       if (aged.length < MAX_LISTED) return;

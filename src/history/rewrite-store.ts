@@ -16,6 +16,7 @@ import {
   FORGET,
   IS_EMPTY,
   LOCK_REWRITES,
+  NEEDED_BLOCKS,
   OLD_PARTITIONS,
   SMALL_BLOCKS,
   TAKE_BLOCKS,
@@ -62,18 +63,33 @@ export class RewriteStore {
   }
 
   /**
+   * Removes a block that was kept for long enough; not if a rebuild still needs it. Under the lock: a rebuild that starts waits
+   * for the removal, and then sees the gap.
+   */
+  async removeAged(block: number): Promise<void> {
+    await this.rewrite(
+      [block],
+      () => [],
+      (tx, gone) => this.addGap(gone, tx),
+      async (tx) => (await tx.query(NEEDED_BLOCKS, [[block]])).length > 0,
+    );
+  }
+
+  /**
    * Replaces blocks by what `keep` returns of their messages, and returns what is gone. Undefined: another replica was faster
-   * with one of the blocks, and nothing was changed.
+   * with one of the blocks, or they are needed, and nothing was changed.
    */
   async rewrite(
     blocks: readonly number[],
     keep: (messages: readonly HistoryMessage[]) => readonly HistoryMessage[],
     also: (tx: Transaction, gone: readonly HistoryMessage[]) => Promise<unknown> = async () => undefined,
+    isNeeded: (tx: Transaction) => Promise<boolean> = async () => false,
   ): Promise<HistoryMessage[] | undefined> {
     return this.database
       .transaction(async (tx) => {
         await tx.query(LOCK_REWRITES);
         void tx.query(FORCE_INDEX_PLANS);
+        if (await isNeeded(tx)) return undefined;
         const rows = await tx.query<{ body: Buffer }>(TAKE_BLOCKS, [blocks]);
         // The rows that were there are deleted again: to be put back, the transaction must fail.
         if (rows.length < blocks.length) throw new BlocksGone();
@@ -91,7 +107,7 @@ export class RewriteStore {
       });
   }
 
-  async addGap(gone: readonly HistoryMessage[], tx: Transaction): Promise<void> {
+  private async addGap(gone: readonly HistoryMessage[], tx: Transaction): Promise<void> {
     const types = groupBy(gone, ({ type }) => type).map((messages) => [
       messages[0]!.type,
       new Date(Math.max(...messages.map(({ receivedMs }) => receivedMs))),

@@ -20,6 +20,12 @@ export const BODY_OF = 'SELECT body FROM archive_block WHERE id = $1';
 /** history.take — the bodies of blocks that are replaced. $1 blocks */
 export const TAKE_BLOCKS = 'DELETE FROM archive_block WHERE id = ANY ($1::bigint[]) RETURNING id, body';
 
+/** history.needed — blocks that a rebuild of a read model has yet to read. $1 blocks */
+export const NEEDED_BLOCKS = `
+  SELECT id FROM archive_block AS block WHERE id = ANY ($1::bigint[]) AND EXISTS (
+    SELECT FROM rebuild_history AS reading WHERE reading.lane_group = block.lane_group AND NOT complete
+      AND (block.last_applied, block.last_position) > (reading.applied, reading.position)) LIMIT 1`;
+
 /** history.forget — the identities of messages that are removed. $1 ids, $2 sources, $3 positions */
 export const FORGET = `
   DELETE FROM archive_id USING unnest($1::text[], $2::text[], $3::bigint[]) AS gone(id, source, position)

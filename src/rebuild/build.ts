@@ -4,6 +4,7 @@ import { PREVIOUS_VERSION } from '../database/adopt-tables.ts';
 import { Database } from '../database/database.ts';
 import { migrateInto } from '../database/migrate.ts';
 import { BUILT, FAIL, GRANTS, LOCK_BUILDING, OLD_VIEWS } from './build.sql.ts';
+import { HistorySource } from './history-source.ts';
 import { LaneSource } from './lane-source.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
 import type { Rebuild } from './rebuild.ts';
@@ -18,10 +19,11 @@ export class Build {
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     private readonly database: Database,
     private readonly source: LaneSource,
+    private readonly history: HistorySource,
   ) {}
 
   /** Returns whether it was built by this replica. */
-  async run(rebuild: Rebuild, { readModel, name }: RegisteredModel): Promise<boolean> {
+  async run(rebuild: Rebuild, { readModel, name, types }: RegisteredModel): Promise<boolean> {
     return this.database.transaction(async (tx) => {
       // The migrations run on another connection; this one keeps other replicas from building, too.
       await tx.execute('SET LOCAL idle_in_transaction_session_timeout = 0');
@@ -33,7 +35,8 @@ export class Build {
         await tx.execute(FAIL, [rebuild.id, JSON.stringify({ error: (error as Error).message })]);
         return false;
       }
-      await tx.execute(BUILT, [rebuild.id, await this.source.total()]);
+      const total = (await this.source.total()) + (await this.history.total(types));
+      await tx.execute(BUILT, [rebuild.id, total]);
       return true;
     });
   }

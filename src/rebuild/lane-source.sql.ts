@@ -4,14 +4,16 @@ const AFTER = (cursor: string) => `
   (inbox.lane, COALESCE(inbox.applied, 0), inbox.position) > (${cursor}.lane, ${cursor}.applied, ${cursor}.position)
   AND (inbox.lane, COALESCE(inbox.applied, 0), inbox.position) < (${cursor}.lane + 1, 0, 0)`;
 
-/** Lanes that have messages beyond where the rebuild is. $1 rebuild */
+/** Lanes that have messages beyond where the rebuild is, if the history of their group is read to its end. $1 rebuild */
 export const LANES_BEHIND = `
   SELECT progress.lane, progress.applied, progress.position FROM rebuild_lane AS progress
-  WHERE progress.rebuild = $1 AND EXISTS (SELECT FROM inbox WHERE ${FINISHED} AND ${AFTER('progress')} LIMIT 1)`;
+  WHERE progress.rebuild = $1 AND EXISTS (SELECT FROM inbox WHERE ${FINISHED} AND ${AFTER('progress')} LIMIT 1)
+    AND NOT EXISTS (
+      SELECT FROM rebuild_history AS history WHERE history.rebuild = $1 AND history.lane_group = progress.lane / 16 AND NOT complete)`;
 
 /**
  * The next messages of lanes. Payloads only of the types of the read model, and only small ones; the others are loaded in
- * parts. $1 lanes, $2 applied, $3 positions, $4 rows per lane, $5 types
+ * parts. $1 lanes, $2 applied, $3 positions, $4 rows per lane, $5 types, $6 and $7 up to which place; null: all
  */
 export const NEXT_OF_LANES = `
   SELECT page.* FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS cursor(lane, applied, position)
@@ -21,6 +23,7 @@ export const NEXT_OF_LANES = `
            CASE WHEN type = ANY ($5) AND pg_column_size(payload) <= 2000 THEN payload::text ELSE '' END AS payload,
            CASE WHEN type = ANY ($5) AND pg_column_size(payload) > 2000 THEN octet_length(payload::text) ELSE 0 END AS bytes
     FROM inbox WHERE ${FINISHED} AND ${AFTER('cursor')}
+      AND ($6::bigint IS NULL OR (inbox.lane, COALESCE(inbox.applied, 0), inbox.position) <= (cursor.lane, $6::bigint, $7::bigint))
     ORDER BY inbox.lane, COALESCE(inbox.applied, 0), inbox.position LIMIT $4
   ) AS page ORDER BY page.lane, page.applied, page.position`;
 

@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
+import { groupBy } from '../database/group-by.ts';
 import type { Transaction } from '../database/transaction.ts';
+import { comparePlaces, type Place } from '../history/history-message.ts';
 import { type ClaimedMessage, inParts, withPayloads } from '../inbox/inbox-queue.ts';
 import { ANY_PLANS, COUNT_FINISHED, INDEX_PLANS, LANES_BEHIND, NEXT_OF_LANES } from './lane-source.sql.ts';
 import type { LaneCursor } from './rebuild.ts';
@@ -11,6 +13,9 @@ export interface ReplayMessage extends ClaimedMessage, LaneCursor {
 }
 
 type Reader = Database | Transaction;
+
+/** Of the inbox, beside what is read of history. */
+const PER_LANE = 128;
 
 /** Finished messages in the order in which they were applied, by lane. */
 @Injectable()
@@ -33,19 +38,52 @@ export class LaneSource {
     types: readonly string[],
     on: Reader = this.database,
   ): Promise<ReplayMessage[]> {
-    const rows = await byIndex<ReplayMessage>(on, NEXT_OF_LANES, [
+    return loaded(await this.find(after, perLane, types, undefined, on), on);
+  }
+
+  /**
+   * Those up to a place, in the order in which they were applied. `completeTo`: only up to there all are in it, because there
+   * are too many of them.
+   */
+  async until(
+    end: Place,
+    after: readonly LaneCursor[],
+    types: readonly string[],
+  ): Promise<{ readonly rows: readonly ReplayMessage[]; readonly completeTo: Place | undefined }> {
+    const found = (await this.find(after, PER_LANE, types, end)).sort(comparePlaces);
+    const rows = await loaded(found, this.database);
+    const cut = rows.length < found.length ? [rows.at(-1)!] : [];
+    const full = groupBy(found, ({ lane }) => lane).filter(({ length }) => length === PER_LANE);
+    const [completeTo] = [...cut, ...full.map((ofLane) => ofLane.at(-1)!)].sort(comparePlaces);
+    return { rows, completeTo };
+  }
+
+  private find(
+    after: readonly LaneCursor[],
+    perLane: number,
+    types: readonly string[],
+    end?: Place,
+    on: Reader = this.database,
+  ): Promise<ReplayMessage[]> {
+    return byIndex<ReplayMessage>(on, NEXT_OF_LANES, [
       after.map(({ lane }) => lane),
       after.map(({ applied }) => applied),
       after.map(({ position }) => position),
       perLane,
       types,
+      end?.applied ?? null,
+      end?.position ?? null,
     ]);
-    const [first = []] = inParts(rows) as ReplayMessage[][];
-    const missing = first.filter(({ wanted, payload }) => wanted && payload === '');
-    if (missing.length === 0) return first;
-    const loaded = new Map((await withPayloads(missing, on)).map((row) => [row.position, row.payload]));
-    return first.map((row) => ({ ...row, payload: loaded.get(row.position) ?? row.payload }));
   }
+}
+
+/** The first of them, with their payloads: as many as fit into memory. */
+async function loaded(rows: readonly ReplayMessage[], on: Reader): Promise<ReplayMessage[]> {
+  const [first = []] = inParts(rows) as ReplayMessage[][];
+  const missing = first.filter(({ wanted, payload }) => wanted && payload === '');
+  if (missing.length === 0) return first;
+  const found = new Map((await withPayloads(missing, on)).map((row) => [row.position, row.payload]));
+  return first.map((row) => ({ ...row, payload: found.get(row.position) ?? row.payload }));
 }
 
 /** Every lane is searched by the index, whatever the statistics are: to scan the table for each would take minutes. */

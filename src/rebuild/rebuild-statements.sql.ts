@@ -8,15 +8,30 @@ export const AT_WORK = `
 /** The open one of a model, locked. $1 model */
 export const LOCK_OPEN = `SELECT ${FIELDS} FROM rebuild WHERE model = $1 AND ended_at IS NULL FOR UPDATE`;
 
+/**
+ * Retention, what rewrites blocks, and imports: a transaction of theirs that began before may not see the rebuild, and would
+ * remove or add messages behind its back.
+ */
+export const LOCK_HISTORY_CHANGES = `
+  SELECT pg_advisory_xact_lock(hashtext('sluice'), hashtext('retention.turn')),
+         pg_advisory_xact_lock(hashtext('sluice'), hashtext('history.rewrite')),
+         pg_advisory_xact_lock(hashtext('sluice'), hashtext('history.import'))`;
+
 /** $1 model, $2 target, $3 options, $4 migrations, $5 by */
 export const CREATE = `
   INSERT INTO rebuild (model, target, options, migrations, created_by) VALUES ($1, $2, $3, $4, $5)
   ON CONFLICT DO NOTHING RETURNING id`;
 
-/** All lanes from the beginning; from now on retention keeps what they still need. $1 rebuild */
+/** All lanes and all history from the beginning; from now on retention keeps what they still need. $1 rebuild */
 export const CREATE_LANES = `
+  WITH history AS (
+    INSERT INTO rebuild_history (rebuild, lane_group) SELECT $1, lane_group FROM generate_series(0, 15) AS series(lane_group)
+    WHERE EXISTS (SELECT FROM archive_block AS block WHERE block.lane_group = series.lane_group)
+  )
   INSERT INTO rebuild_lane (rebuild, lane) SELECT $1, lane FROM lane WHERE queue = 'inbox' ON CONFLICT DO NOTHING`;
-export const REMOVE_LANES = 'DELETE FROM rebuild_lane WHERE rebuild = $1';
+/** $1 rebuild */
+export const REMOVE_LANES = `
+  WITH history AS (DELETE FROM rebuild_history WHERE rebuild = $1) DELETE FROM rebuild_lane WHERE rebuild = $1`;
 
 /** Unless somebody else did, or stopped it. $1 rebuild, $2 from, $3 to */
 export const MOVE_ON = 'UPDATE rebuild SET status = $3 WHERE id = $1 AND status = $2 AND NOT paused';
@@ -30,7 +45,10 @@ export const WAITING = `
 export const VIEW = `
   SELECT rebuild.*, diff IS NOT NULL AS compared, progress.done, (SELECT count(*)::int FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id) AS left_out,
          extract(epoch FROM clock_timestamp() - replay_from) AS seconds
-  FROM rebuild LEFT JOIN LATERAL (SELECT sum(done)::bigint AS done FROM rebuild_lane WHERE rebuild_lane.rebuild = rebuild.id) AS progress ON true
+  FROM rebuild LEFT JOIN LATERAL (
+    SELECT (SELECT sum(done) FROM rebuild_lane WHERE rebuild_lane.rebuild = rebuild.id)::bigint
+           + (SELECT COALESCE(sum(passed), 0) FROM rebuild_history WHERE rebuild_history.rebuild = rebuild.id)::bigint AS done
+  ) AS progress ON true
   WHERE ($1::text IS NULL OR model = $1)
     AND rebuild.id = (SELECT max(latest.id) FROM rebuild AS latest WHERE latest.model = rebuild.model)`;
 
@@ -44,17 +62,8 @@ export const FOLLOW = `
          options = options || CASE WHEN $2 = 'forward' THEN '{"acceptFailures": true}' ELSE '{}' END::jsonb
   WHERE id = $1`;
 
-/**
- * The oldest message of the inbox. It is not the first one if any is in history, from which rebuilds do not read yet, or if
- * retention has removed finished messages, of whatever type: then the time is the one from which all are there.
- */
-export const OLDEST = `
-  SELECT GREATEST(oldest.position, removed.position) AS position, COALESCE(GREATEST(oldest.at, removed.at), now()) AS at
-  FROM (
-    SELECT CASE WHEN EXISTS (SELECT FROM archive_block) OR EXISTS (SELECT FROM history_gap) THEN 2 END AS position,
-           (SELECT max("to") FROM history_gap) AS at
-  ) AS removed
-  LEFT JOIN LATERAL (SELECT position, received_at AS at FROM inbox ORDER BY position LIMIT 1) AS oldest ON true`;
+/** Up to when messages of these types may be missing. Null: none is missing. $1 types */
+export const GAP = `SELECT max("to") AS "to" FROM history_gap WHERE type = '*' OR type = ANY ($1::text[])`;
 
 /** $1 rebuild */
 export const STAY_ON_SWITCHED = `UPDATE rebuild SET status = 'switched', direction = 'forward', paused = false WHERE id = $1`;

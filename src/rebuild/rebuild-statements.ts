@@ -11,9 +11,10 @@ import {
   END,
   FAILURE_OF,
   FOLLOW,
+  GAP,
+  LOCK_HISTORY_CHANGES,
   LOCK_OPEN,
   MOVE_ON,
-  OLDEST,
   REMOVE_LANES,
   SET_PAUSED,
   SKIP,
@@ -58,10 +59,15 @@ export class RebuildStatements {
     return this.database.query(VIEW, [model ?? null]);
   }
 
-  /** Undefined if nothing was removed: the first message that was ever accepted is there. Else the oldest one that is. */
-  async incompleteBefore(tx: Transaction): Promise<Date | undefined> {
-    const [oldest] = await tx.query<{ position: number; at: Date }>(OLDEST);
-    return oldest && oldest.position > 1 ? oldest.at : undefined;
+  /** Undefined: all messages of these types are in history or in the inbox. */
+  async incompleteBefore(types: readonly string[], tx: Transaction): Promise<Date | undefined> {
+    const [row] = await tx.query<{ to: Date | null }>(GAP, [types]);
+    return row?.to ?? undefined;
+  }
+
+  /** Waits for what removes or adds finished messages, and keeps it out until the transaction ends. */
+  async lockHistoryChanges(tx: Transaction): Promise<void> {
+    await tx.query(LOCK_HISTORY_CHANGES);
   }
 
   /** Undefined: one of the model is open. */

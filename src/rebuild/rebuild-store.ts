@@ -32,11 +32,13 @@ export class RebuildStore {
   ) {}
 
   async start(
-    { name: model, migrations }: RegisteredModel,
+    { name: model, migrations, types }: RegisteredModel,
     options: RebuildOptions,
     by: string,
   ): Promise<void> {
-    await this.database.transaction(async (tx) => {
+    const started = this.database.transaction(async (tx) => {
+      await tx.execute(`SET LOCAL lock_timeout = '10s'`);
+      await this.statements.lockHistoryChanges(tx);
       const id = await this.statements.create(tx, {
         model,
         target: nextSchema(model),
@@ -49,9 +51,13 @@ export class RebuildStore {
           'conflict',
           `A rebuild of ${model} is open, or the schema that it replaced is kept: cancel or drop it first.`,
         );
-      if (!options.partial) await this.refuseIncomplete(tx);
+      if (!options.partial) await this.refuseIncomplete(types, tx);
       await this.audit.record({ by, action: 'read-model.rebuild', target: model, filter: options }, tx);
     });
+    await refusedIfBusy(
+      started,
+      'Retention, the upkeep of history, or an import is busy right now; try again.',
+    );
   }
 
   async control(model: string, what: Control, by: string): Promise<void> {
@@ -63,13 +69,10 @@ export class RebuildStore {
       await this.act(rebuild, what, tx);
       await this.audit.record({ by, action: `read-model.${what}`, target: model }, tx);
     });
-    await done.catch((error) => {
-      if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error;
-      throw new Problem(
-        'conflict',
-        `The rebuild of ${model}, or a reader of its tables, is busy right now; try again.`,
-      );
-    });
+    await refusedIfBusy(
+      done,
+      `The rebuild of ${model}, or a reader of its tables, is busy right now; try again.`,
+    );
   }
 
   /** Leaves out the message at which the rebuild stopped. */
@@ -87,12 +90,12 @@ export class RebuildStore {
     });
   }
 
-  private async refuseIncomplete(tx: Transaction): Promise<void> {
-    const since = await this.statements.incompleteBefore(tx);
+  private async refuseIncomplete(types: readonly string[], tx: Transaction): Promise<void> {
+    const since = await this.statements.incompleteBefore(types, tx);
     if (since)
       throw new Problem(
         'conflict',
-        `History is complete only from ${since.toISOString()}: older messages were removed, and their effects would be missing. ` +
+        `History is complete only from ${since.toISOString()}: older messages of its types were removed, and their effects would be missing. ` +
           'To rebuild from what there is, send "partial": true (sluice rebuild --from-partial-history).',
       );
   }
@@ -112,4 +115,10 @@ export class RebuildStore {
     else if (undoing) await this.statements.stayOnSwitched(id, tx);
     else await this.statements.end(rebuild, what === 'cancel' ? 'cancelled' : 'dropped', tx);
   }
+}
+
+async function refusedIfBusy(work: Promise<void>, detail: string): Promise<void> {
+  await work.catch((error) => {
+    throw codeOf(error) === LOCK_NOT_AVAILABLE ? new Problem('conflict', detail) : error;
+  });
 }

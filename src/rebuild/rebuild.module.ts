@@ -3,7 +3,9 @@ import { DiscoveryModule } from '@nestjs/core';
 import type { ReadModel } from '../contract/read-model.ts';
 import { Build, DATABASE_URL } from './build.ts';
 import { Differ } from './diff.ts';
+import { HistorySource } from './history-source.ts';
 import { LaneSource } from './lane-source.ts';
+import { Pages } from './pages.ts';
 import { READ_MODELS_TOKEN, ReadModelRegistry } from './read-model-registry.ts';
 import { ReadModelsController } from './read-models.controller.ts';
 import { RebuildMetrics } from './rebuild-metrics.ts';
@@ -29,6 +31,8 @@ export class RebuildModule {
         RebuildStore,
         RebuildMetrics,
         LaneSource,
+        HistorySource,
+        Pages,
         Replay,
         Build,
         Differ,

@@ -11,28 +11,14 @@ import type { ClaimedMessage } from '../inbox/inbox-queue.ts';
 import { errorText } from '../inbox/processing/failures.ts';
 import { Preparations } from '../inbox/processing/preparations.ts';
 import { ReadModelTx } from '../inbox/processing/read-model-tx.ts';
-import { LaneSource, type ReplayMessage } from './lane-source.ts';
+import type { ReplayMessage } from './lane-source.ts';
+import { type Page, partsOf } from './page.ts';
+import { Pages } from './pages.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
-import type { LaneCursor, Rebuild } from './rebuild.ts';
-import {
-  ADVANCE,
-  LOCK_LANES,
-  RECORD_FAILURE,
-  SHARE_REBUILD,
-  SKIPPED,
-  STOP,
-  WRITES_ELSEWHERE,
-} from './replay.sql.ts';
+import type { Rebuild } from './rebuild.ts';
+import { ADVANCE, RECORD_FAILURE, SHARE_REBUILD, SKIPPED, STOP, WRITES_ELSEWHERE } from './replay.sql.ts';
 
-const MAX_LANES = 16;
-const MAX_MESSAGES = 1_024;
 const NEVER = new AbortController().signal;
-
-/** Messages of lanes, and where these lanes were when they were read. */
-export interface Page {
-  readonly from: readonly LaneCursor[];
-  readonly rows: readonly ReplayMessage[];
-}
 
 /** One message cannot be applied to the next schema. */
 class MessageFailed extends Error {
@@ -54,7 +40,7 @@ export class Replay {
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     private readonly database: Database,
-    private readonly source: LaneSource,
+    private readonly pages: Pages,
     private readonly alerts: Alerts,
   ) {
     this.calls = new Semaphore(settings.inboxPrepareConcurrency);
@@ -62,20 +48,19 @@ export class Replay {
 
   /**
    * One batch: the next messages of some lanes, in one transaction with the progress of these lanes. Returns how many
-   * messages it read; undefined if no lane has more.
+   * messages it applied; undefined if there are no more.
    */
   async batch(rebuild: Rebuild, model: RegisteredModel): Promise<number | undefined> {
-    const behind = await this.source.behind(rebuild.id);
-    if (behind.length === 0) return undefined;
-    // At random: other replicas take lanes, too.
-    const from = behind.sort(() => Math.random() - 0.5).slice(0, MAX_LANES);
-    const rows = await this.source.next(from, Math.ceil(MAX_MESSAGES / from.length), model.types);
+    const page = await this.pages.next(rebuild, model.types);
+    if (!page) return undefined;
     try {
-      return await this.applyOrSplit(rebuild, model, { from, rows });
+      return await this.applyOrSplit(rebuild, model, page);
     } catch (error) {
       if (!(error instanceof MessageFailed)) throw error;
       await this.fail(rebuild, error);
       return 0;
+    } finally {
+      this.pages.release(rebuild, page);
     }
   }
 
@@ -158,21 +143,17 @@ export class Replay {
   private async inTransaction(
     rebuild: Rebuild,
     model: RegisteredModel,
-    { from, rows }: Page,
+    page: Page,
     prepared: Prepared,
   ): Promise<number> {
+    if (page.rows.length === 0 && !page.history) return 0;
     return this.database.transaction(async (tx) => {
       const [shared] = await tx.query(SHARE_REBUILD, [rebuild.id, rebuild.target]);
       if (!shared) return 0;
-      const locked = await tx.query<{ lane: number }>(LOCK_LANES, [
-        rebuild.id,
-        from.map(({ lane }) => lane),
-        from.map(({ applied }) => applied),
-        from.map(({ position }) => position),
-      ]);
-      const lanes = new Set(locked.map(({ lane }) => lane));
-      const own = rows.filter(({ lane }) => lanes.has(lane));
+      const own = await this.pages.lock(rebuild.id, page, tx);
+      if (!own) return 0;
       if (own.length > 0) await this.apply(rebuild, model, own, prepared, tx);
+      await this.pages.advance(rebuild.id, page, tx);
       return own.length;
     });
   }
@@ -220,44 +201,4 @@ export class Replay {
     await Promise.all(rows.filter((row) => this.needsCall(model, row)).map(prepareOne));
     return prepared;
   }
-}
-
-/** Smaller pages of a page that failed, each a continuation of the one before: around the message that is known, else halves. */
-export function partsOf({ from, rows }: Page, failed: readonly ClaimedMessage[]): Page[] {
-  const culprit = failed[0] && rows.find(({ position }) => position === failed[0]!.position);
-  const lane = culprit?.lane;
-  const lanes = [...new Set(rows.map((row) => row.lane))];
-  if (culprit && lanes.length > 1) return [pageOf(from, rows, (row) => row.lane === lane)];
-  if (culprit) return sequence(from, [rows.slice(0, rows.indexOf(culprit)), [culprit]]);
-  if (lanes.length > 1) {
-    const half = new Set(lanes.slice(0, Math.ceil(lanes.length / 2)));
-    return [
-      pageOf(from, rows, (row) => half.has(row.lane)),
-      pageOf(from, rows, (row) => !half.has(row.lane)),
-    ];
-  }
-  const middle = Math.ceil(rows.length / 2);
-  return sequence(from, [rows.slice(0, middle), rows.slice(middle)]);
-}
-
-function pageOf(
-  from: readonly LaneCursor[],
-  rows: readonly ReplayMessage[],
-  which: (row: ReplayMessage) => boolean,
-): Page {
-  const own = rows.filter(which);
-  const lanes = new Set(own.map(({ lane }) => lane));
-  return { from: from.filter(({ lane }) => lanes.has(lane)), rows: own };
-}
-
-/** Parts of one lane: each begins where the one before ended. */
-function sequence(from: readonly LaneCursor[], parts: readonly ReplayMessage[][]): Page[] {
-  let start = from.filter(({ lane }) => lane === parts.flat()[0]!.lane);
-  return parts.flatMap((rows) => {
-    if (rows.length === 0) return [];
-    const page = { from: start, rows };
-    const { lane, applied, position } = rows.at(-1)!;
-    start = [{ lane, applied, position }];
-    return [page];
-  });
 }

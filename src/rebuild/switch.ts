@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import { codeOf } from '../database/errors.ts';
 import type { Transaction } from '../database/transaction.ts';
+import { HistorySource } from './history-source.ts';
 import { LaneSource } from './lane-source.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
 import { nextSchema, previousSchema, type Rebuild } from './rebuild.ts';
@@ -28,6 +29,7 @@ export class Switch {
   constructor(
     private readonly database: Database,
     private readonly source: LaneSource,
+    private readonly history: HistorySource,
     private readonly replay: Replay,
   ) {}
 
@@ -72,6 +74,8 @@ export class Switch {
   }
 
   private async applyTail(rebuild: Rebuild, model: RegisteredModel, tx: Transaction): Promise<void> {
+    if ((await this.history.left(rebuild.id, tx)).length > 0)
+      throw new NotNow('history is not read to its end; it catches up first');
     const behind = await this.source.behind(rebuild.id, tx);
     if (behind.length === 0) return;
     const perLane = Math.ceil(MAX_TAIL / behind.length);

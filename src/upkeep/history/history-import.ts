@@ -1,6 +1,7 @@
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import { Database } from '../../database/database.ts';
+import type { Transaction } from '../../database/transaction.ts';
 import { Archive } from '../../history/archive.ts';
 import { HistoryRules } from '../../history/history-rules.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
@@ -9,6 +10,7 @@ import { Faults } from '../../inbox/fields.ts';
 import { IngestStore, identity } from '../../inbox/ingest-store.ts';
 import { sourceOfCaller } from '../../inbox/new-message.ts';
 import { OWN_LANES, type OwnLanes } from '../../inbox/own-lanes.ts';
+import { REBUILD_AT_WORK, SHARE_IMPORTS } from './history-import.sql.ts';
 import { type ImportedLine, parseLine } from './import-line.ts';
 
 export const MAX_LINES = 2_000;
@@ -63,6 +65,7 @@ export class HistoryImport {
     if (lines.length === 0) return { imported: 0, duplicates: 0 };
     if (dryRun) return this.check(lines);
     return this.database.transaction(async (tx) => {
+      await refuseBesideRebuild(tx);
       const messages = lines.map(({ message }) => message);
       const now = new Date().toISOString();
       const receivedAt = lines.map((line) => line.receivedAt ?? now);
@@ -114,6 +117,17 @@ export class HistoryImport {
       return faults.add('/receivedAt', 'is longer ago than HISTORY keeps this type');
     return undefined;
   }
+}
+
+/** Some lanes of the rebuild may be past the places of these messages, and others not. */
+async function refuseBesideRebuild(tx: Transaction): Promise<void> {
+  await tx.query(SHARE_IMPORTS);
+  const [rebuild] = await tx.query<{ model: string }>(REBUILD_AT_WORK);
+  if (rebuild)
+    throw new Problem(
+      'conflict',
+      `A rebuild of ${rebuild.model} reads history: it would have a part of these messages. Import when it has switched, or cancel it.`,
+    );
 }
 
 function refuseConflicts(

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import type { ReplayMessage } from './lane-source.ts';
-import { type Page, partsOf } from './replay.ts';
+import { type Page, partsOf } from './page.ts';
 
 const row = (lane: number, position: number) => ({ lane, applied: 1, position }) as ReplayMessage;
 const start = (...lanes: number[]) => lanes.map((lane) => ({ lane, applied: 0, position: 0 }));
