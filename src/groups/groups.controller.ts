@@ -6,6 +6,7 @@ import { Allow } from '../http/access.ts';
 import { Optional } from '../http/optional.ts';
 import { ApiPage, pageByName } from '../http/pages.ts';
 import { LOCATION } from '../http/schema.ts';
+import { onUnread } from '../http/unread-response.ts';
 import { validated, validBody } from '../http/valid-body.ts';
 import { Commits } from './commits.ts';
 import { GroupChanges } from './group-changes.ts';
@@ -170,7 +171,10 @@ export class GroupsController {
     status: 404,
     description: NO_GROUP_OR_MEMBER,
   })
-  @ApiResponse({ status: 409, description: '`poll-in-progress`: a member polls once at a time.' })
+  @ApiResponse({
+    status: 409,
+    description: '`poll-in-progress`: a later poll of the member replaced this one.',
+  })
   @ApiResponse({ status: 410, description: '`offsets-expired`, with `onExpired: "stop"`.' })
   async poll(
     @Param('group') group: string,
@@ -182,9 +186,8 @@ export class GroupsController {
     const closed = closedSignal(reply);
     const result = await this.polls.poll(groupName(group), request, closed);
     if (!result) return;
-    reply.raw.once('close', () => {
-      if (!reply.raw.writableFinished)
-        void this.polls.unread(group, request.member, result.batches).catch(() => undefined);
+    onUnread(reply, () => {
+      void this.polls.unread(group, request.member, result.batches).catch(() => undefined);
     });
     void reply.type('application/json; charset=utf-8').send(result.text);
   }

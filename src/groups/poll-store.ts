@@ -133,10 +133,12 @@ export class PollStore {
     return row;
   }
 
-  /** A response that nobody read: its messages are handed out again, and no attempt is counted. */
-  async giveBack(group: string, member: string, batches: readonly BatchPlace[]): Promise<void> {
+  /** A response that nobody read: its messages are handed out again, and no attempt is counted. Returns the number of the group. */
+  async giveBack(group: string, member: string, batches: readonly BatchPlace[]): Promise<number | undefined> {
     const columns = columnsOf(batches.map((batch) => ({ ...batch, offset: batch.first })));
-    await this.database.execute(GIVE_BACK, [group, member, ...columns, batches.map(({ last }) => last)]);
+    const values = [group, member, ...columns, batches.map(({ last }) => last)];
+    const [row] = await this.database.query<{ group: number }>(GIVE_BACK, values);
+    return row?.group;
   }
 
   async touchAll(members: readonly { readonly group: number; readonly member: string }[]): Promise<void> {

@@ -72,7 +72,8 @@ export const GIVE_BACK = `
   FROM unnest($3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given(topic, partition, fence, first, last)
   JOIN topic ON topic.name = given.topic AND topic.deleted_at IS NULL
   WHERE cursor.group_number = ${GROUP} AND cursor.owner = $2::uuid AND cursor.topic = topic.number
-    AND cursor.partition = given.partition AND cursor.fence = given.fence AND cursor.handed = given.last`;
+    AND cursor.partition = given.partition AND cursor.fence = given.fence AND cursor.handed = given.last
+  RETURNING cursor.group_number AS "group"`;
 
 /**
  * poll.handOut — the next messages of the member's partitions, as JSON text, one row per partition. Offsets are dense, so

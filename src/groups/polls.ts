@@ -24,6 +24,19 @@ import { PollWaiters } from './poll-waiters.ts';
 /** Each takes a connection of the engine; many polls must not delay the processing of messages. */
 const MAX_AT_ONCE = 4;
 
+interface OnePoll {
+  readonly group: string;
+  readonly request: PollRequest;
+  /** The client went away. */
+  readonly closed: AbortSignal;
+  readonly replaced: AbortSignal;
+}
+
+interface PollInProgress {
+  /** Ends it, and waits until it hands out nothing any more. */
+  readonly replace: () => Promise<void>;
+}
+
 interface PollRound {
   readonly group: string;
   readonly request: PollRequest;
@@ -43,8 +56,8 @@ export interface PollResult {
 @Injectable()
 export class Polls {
   private readonly roundTrips = new Semaphore(MAX_AT_ONCE);
-  /** Members whose poll this replica serves. One that another replica serves is replaced by a later one. */
-  private readonly inProgress = new Set<string>();
+  /** By member: the latest poll that this replica serves. */
+  private readonly inProgress = new Map<string, PollInProgress>();
 
   constructor(
     private readonly store: PollStore,
@@ -55,21 +68,36 @@ export class Polls {
     private readonly responses: ResponsesInFlight,
   ) {}
 
-  /** Undefined: the client went away. */
+  /**
+   * Undefined: the client went away. A later poll of a member ends an earlier one: a client whose connection was cut polls
+   * again, while a proxy in between may keep the earlier poll open.
+   */
   async poll(group: string, request: PollRequest, closed: AbortSignal): Promise<PollResult | undefined> {
     const { member } = request;
     if (request.max === 0) return this.heartbeat(group, request);
-    if (this.inProgress.has(member))
-      throw new Problem(
-        'poll-in-progress',
-        'A member polls once at a time; wait for the previous poll to end.',
-      );
-    this.inProgress.add(member);
+    const replaced = new AbortController();
+    const ended = this.inProgress.get(member)?.replace();
+    const polling = this.pollAfter(ended, { group, request, closed, replaced: replaced.signal });
+    const poll = {
+      replace: () => {
+        replaced.abort();
+        return polling.then(nothing, nothing);
+      },
+    };
+    this.inProgress.set(member, poll);
     try {
-      return await this.pollAndWait(group, request, closed);
+      return await polling;
     } finally {
-      this.inProgress.delete(member);
+      if (this.inProgress.get(member) === poll) this.inProgress.delete(member);
     }
+  }
+
+  private async pollAfter(earlier: Promise<void> | undefined, { group, request, closed, replaced }: OnePoll) {
+    await earlier;
+    if (replaced.aborted) throw replacedByLaterPoll();
+    const result = await this.pollAndWait(group, request, AbortSignal.any([closed, replaced]));
+    if (!result && !closed.aborted) throw replacedByLaterPoll();
+    return result;
   }
 
   private async heartbeat(group: string, request: PollRequest): Promise<PollResult> {
@@ -103,9 +131,11 @@ export class Polls {
     return { text: pollText(polled, first.outcomes), batches };
   }
 
-  /** The response was not sent: its messages are given back. */
+  /** The response was not sent: its messages are given back, to a poll of the member that already waits. */
   async unread(group: string, member: string, batches: readonly BatchPlace[]): Promise<undefined> {
-    if (batches.length > 0) await this.store.giveBack(group, member, batches);
+    if (batches.length === 0) return;
+    const number = await this.store.giveBack(group, member, batches);
+    if (number !== undefined) this.balancer.announce({ number });
   }
 
   private async firstRound(group: string, request: PollRequest, poll: string | undefined) {
@@ -174,8 +204,7 @@ export class Polls {
   private check(state: StateRow | undefined, { poll }: PollRound): void {
     if (!state) throw noGroup();
     if (!state.known) throw memberUnknown();
-    if (poll !== undefined && state.poll !== poll)
-      throw new Problem('poll-in-progress', 'A later poll of this member replaced this one.');
+    if (poll !== undefined && state.poll !== poll) throw replacedByLaterPoll();
   }
 
   private hasExpired({ on_expired, cursors }: StateRow): boolean {
@@ -207,6 +236,12 @@ export class Polls {
       sum(({ first, expected }) => Math.max(0, first - expected)),
     );
   }
+}
+
+function nothing(): void {}
+
+function replacedByLaterPoll(): Problem {
+  return new Problem('poll-in-progress', 'A later poll of this member replaced this one.');
 }
 
 /** Messages that it has not read are no longer kept. */

@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { CONSUME_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -88,6 +89,15 @@ async function poll(group: string, member: string, more: object = {}): Promise<P
   );
   if (status !== 200) throw new Error(`${status} ${text}`);
   return body;
+}
+
+/** Returns the id of the poll. */
+async function untilPolling(member: string, before: string | null = null): Promise<string> {
+  const sql = 'SELECT poll FROM group_member WHERE id = $1 AND poll IS DISTINCT FROM $2::uuid';
+  return until(async () => {
+    const [row] = await database.query<{ poll: string }>(sql, [member, before]);
+    return row?.poll;
+  }) as Promise<string>;
 }
 
 function offsetsOf({ batches }: Polled, key: 'to' | 'from' = 'to') {
@@ -370,33 +380,44 @@ describe('a poll', () => {
     const { member } = await join(group);
     const stopping = await startApp(database);
     const waiting = stopping.call('POST', `/v1/groups/${group}/poll`, { body: { member, wait: '50s' } });
-    await until(async () => {
-      const { status } = await stopping.call('POST', `/v1/groups/${group}/poll`, { body: { member } });
-      return status === 409;
-    });
+    await untilPolling(member);
     await stopping.close();
     expect(await waiting).toMatchObject({ status: 200, body: { batches: [] } });
   });
 
-  it('of a member that polls elsewhere meanwhile ends, and the later one gets the messages', async () => {
+  it.each([
+    ['at the same replica', 0],
+    ['at another replica', 1],
+  ])('of a member that polls again %s ends, and the later one gets the messages', async (_where, other) => {
     const { topic, group } = await createGroup({}, 1);
     const { member } = await join(group);
-    const early = replicas[0]!.call('POST', `/v1/groups/${group}/poll`, { body: { member, wait: '50s' } });
-    await until(async () => {
-      const { status } = await replicas[0]!.call('POST', `/v1/groups/${group}/poll`, { body: { member } });
-      return status === 409;
-    });
-    const late = replicas[1]!.call('POST', `/v1/groups/${group}/poll`, { body: { member, wait: '50s' } });
-    await until(async () => {
-      const { status } = await replicas[1]!.call('POST', `/v1/groups/${group}/poll`, { body: { member } });
-      return status === 409;
-    });
+    const path = `/v1/groups/${group}/poll`;
+    const early = replicas[0]!.call('POST', path, { body: { member, wait: '50s' } });
+    const before = await untilPolling(member);
+    const late = replicas[other]!.call('POST', path, { body: { member, wait: '50s' } });
+    await untilPolling(member, before);
     await post(topic, 3);
     expect((await late).body.batches[0]).toMatchObject({ from: 0, to: 2 });
     expect(await early).toMatchObject({
       status: 409,
       body: { type: 'urn:sluice:problems/poll-in-progress' },
     });
+  });
+
+  it('of many at once of one member: one gets the messages, none of them is lost', async () => {
+    const { topic, group } = await createGroup({}, 1);
+    const { member } = await join(group);
+    await post(topic, 100);
+    const path = `/v1/groups/${group}/poll`;
+    const polls = await Promise.all(
+      Array.from({ length: 20 }, () => replicas[0]!.call('POST', path, { body: { member, max: 10 } })),
+    );
+    const handed = polls
+      .flatMap(({ status, body }) => (status === 200 ? (body as Polled).batches : []))
+      .flatMap(({ messages }) => messages.map(({ offset }) => offset));
+    expect(handed.sort((a, b) => a - b)).toEqual(Array.from({ length: handed.length }, (_, n) => n));
+    expect(polls.at(-1)!.status).toBe(200);
+    expect((await poll(group, member)).batches[0]!.from).toBe(handed.length);
   });
 
   it('is taken back when its client goes away, and nothing is handed to nobody', async () => {
@@ -409,18 +430,35 @@ describe('a poll', () => {
       body: JSON.stringify({ member, wait: '30s' }),
       signal: gone.signal,
     });
-    await until(async () => {
-      const { status } = await replicas[0]!.call('POST', `/v1/groups/${group}/poll`, { body: { member } });
-      return status === 409;
-    });
+    await untilPolling(member);
     gone.abort();
     await expect(waiting).rejects.toThrow();
     await post(topic, 3);
-    const polled = await until(async () => {
-      const answer = await replicas[0]!.call('POST', `/v1/groups/${group}/poll`, { body: { member } });
-      return answer.status === 200 ? (answer.body as Polled) : undefined;
-    });
-    expect(polled!.batches[0]).toMatchObject({ from: 0, to: 2 });
+    expect((await poll(group, member, { wait: '20s' })).batches[0]).toMatchObject({ from: 0, to: 2 });
+  });
+
+  it('whose client hangs up while it reads the response is taken back, and no attempt is counted', async () => {
+    const { topic, group } = await createGroup({}, 1);
+    const { member } = await join(group);
+    const text = 'x'.repeat(500_000);
+    for (let n = 0; n < 31; n += 1)
+      await call('POST', `/v1/topics/${topic}/messages`, { key: 'k', payload: { n, text } });
+    await until(async () => (await call('GET', `/v1/topics/${topic}`)).body.partitions[0].next === 31);
+    const body = JSON.stringify({ member, maxBytes: 16_000_000 });
+    const url = new URL(replicas[0]!.url);
+    const socket = connect(Number(url.port), url.hostname);
+    socket.write(
+      `POST /v1/groups/${group}/poll HTTP/1.1\r\nhost: ${url.host}\r\ncontent-type: application/json\r\n` +
+        `authorization: Bearer ${CONSUME_KEY}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    await until(async () => (await call('GET', `/v1/groups/${group}`)).body.partitions[0].handed === 30);
+    const before = await untilPolling(member);
+    const again = replicas[1]!.call('POST', `/v1/groups/${group}/poll`, { body: { member, wait: '50s' } });
+    await untilPolling(member, before);
+    socket.destroy();
+    const { batches } = (await again).body as Polled;
+    expect(batches[0]).toMatchObject({ from: 0 });
+    expect(batches[0]!.messages.every(({ attempt }) => attempt === 1)).toBe(true);
   });
 
   it('B10: starts over after a seek, which live members prevent', async () => {

@@ -3,6 +3,7 @@ import { ApiBody, ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Allow } from '../../http/access.ts';
 import { Problem } from '../../http/problems.ts';
+import { onUnread } from '../../http/unread-response.ts';
 import { validated } from '../../http/valid-body.ts';
 import { type Listener, listenerOfLane } from '../../listeners/listener.ts';
 import { ApiListener } from '../../listeners/listeners.openapi.ts';
@@ -92,21 +93,11 @@ export class PullController {
   }
 
   /** What a consumer that hung up cannot have received completely is handed out again at once. */
-  private giveBackUnsent(
-    listener: Listener,
-    { token, rows }: PullResult,
-    { raw, request }: FastifyReply,
-  ): void {
+  private giveBackUnsent(listener: Listener, { token, rows }: PullResult, reply: FastifyReply): void {
     if (rows.length === 0) return;
-    const { socket } = request.raw;
     // While the consumer reads the response, only its bytes are kept.
     const places = rows.map(({ lane, position, attempt }) => ({ lane, position, attempt }));
-    const giveBack = () => this.queues.giveBack(listener, token, places);
-    if (raw.destroyed) giveBack();
-    else
-      raw.once('close', () => {
-        if (!raw.writableFinished || socket.readableEnded) giveBack();
-      });
+    onUnread(reply, () => this.queues.giveBack(listener, token, places));
   }
 
   /** Another replica may have created it a moment ago. */
