@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CliError } from './cli-error.ts';
 import type { Context } from './command.ts';
+import { GroupPositions, type OwnedPlace } from './group-positions.ts';
 import { groupPath } from './groups.ts';
 import { printMessage, type Remaining } from './messages.ts';
 import { itemTexts, memberText } from './raw-json.ts';
@@ -12,13 +13,8 @@ const MAX_BATCH = 500;
 const WAIT = '20s';
 const RETRY_MS = 500;
 
-interface Place {
-  readonly topic: string;
-  readonly partition: number;
-}
-
-interface Batch extends Place {
-  readonly fence: number;
+interface Batch extends OwnedPlace {
+  readonly from: number;
   readonly to: number;
   readonly count: number;
   readonly skipped?: { readonly from: number; readonly to: number };
@@ -27,6 +23,7 @@ interface Batch extends Place {
 /** A member of a group that prints what it gets, commits it, and leaves at the end. */
 export class GroupConsumer {
   private readonly path: string;
+  private positions = new GroupPositions();
   private member: string | undefined;
   private why: string | undefined;
 
@@ -50,26 +47,38 @@ export class GroupConsumer {
     const body = { name: `sluice consume at ${hostname()}` };
     const { body: joined } = await this.context.api.call('POST', `${this.path}/members`, { body });
     this.member = joined.member;
+    this.positions = new GroupPositions();
+    this.positions.assign(joined);
     this.reportWhy(joined.why);
   }
 
   private async pollOnce(remaining: Remaining): Promise<void> {
-    const { api, output, stopping } = this.context;
-    const body = { member: this.member, max: remaining.upTo(MAX_BATCH), wait: WAIT };
+    const { api, stopping } = this.context;
+    const next = this.positions.next();
+    const body = { member: this.member, max: remaining.upTo(MAX_BATCH), wait: WAIT, next };
     const polled = await this.call(() => api.call('POST', `${this.path}/poll`, { body, signal: stopping }));
     if (!polled) return;
     this.reportWhy(polled.body.why);
+    this.positions.assign(polled.body);
     const batches = polled.body.batches as Batch[];
     const texts = itemTexts(memberText(polled.text, 'batches')!);
-    for (const [index, { topic, partition, skipped }] of batches.entries()) {
-      if (skipped)
-        output.note(`${topic}/${partition}: offsets ${skipped.from} to ${skipped.to} are no longer kept`);
-      for (const message of itemTexts(memberText(texts[index]!, 'messages')!)) {
-        printMessage(message, { topic, partition }, output);
-        remaining.take();
-      }
+    const printed: Batch[] = [];
+    for (const [index, batch] of batches.entries()) {
+      if (!this.positions.receive(batch)) continue;
+      this.print(batch, texts[index]!, remaining);
+      printed.push(batch);
     }
-    await this.commit(batches.filter(({ count }) => count > 0));
+    await this.commit(printed.filter(({ count }) => count > 0));
+  }
+
+  private print({ topic, partition, skipped }: Batch, text: string, remaining: Remaining): void {
+    const { output } = this.context;
+    if (skipped)
+      output.note(`${topic}/${partition}: offsets ${skipped.from} to ${skipped.to} are no longer kept`);
+    for (const message of itemTexts(memberText(text, 'messages')!)) {
+      printMessage(message, { topic, partition }, output);
+      remaining.take();
+    }
   }
 
   /** After printing: a message that was not printed is handed out again. */
@@ -84,7 +93,7 @@ export class GroupConsumer {
     }));
     const body = { member: this.member, offsets };
     const committed = await this.call(() => api.call('POST', `${this.path}/commit`, { body, retries: 2 }));
-    const outcomes = (committed?.body.offsets ?? []) as (Place & { outcome: string })[];
+    const outcomes = (committed?.body.offsets ?? []) as (OwnedPlace & { outcome: string })[];
     for (const { topic, partition, outcome } of outcomes)
       if (outcome === 'fenced')
         output.note(`${topic}/${partition} went to another member, which gets these messages again`);
@@ -95,7 +104,7 @@ export class GroupConsumer {
     try {
       return await withoutOutages(this.context, call);
     } catch (error) {
-      // The service has not noticed yet that the connection of the poll before was cut.
+      // Another consumer polls with the id of this member.
       if (problemOf(error) === 'poll-in-progress') return this.pause();
       if (problemOf(error) !== 'member-unknown') throw error;
       this.context.output.note('the session was over; joining again');

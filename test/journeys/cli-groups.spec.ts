@@ -216,25 +216,16 @@ describe('sluice consume', () => {
     const topic = await createTopic(1);
     const group = await createGroup(topic);
     let isAway = false;
-    const front = createServer(async (request, response) => {
-      if (isAway) return void request.socket.destroy();
-      const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk);
-      const body = chunks.length ? { body: Buffer.concat(chunks).toString() } : {};
-      const { status, text } = await cluster.replica.call(request.method!, request.url!, body);
-      response.writeHead(status).end(text);
-    }).listen(0, '127.0.0.1');
-    await once(front, 'listening');
-    const SLUICE_URL = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
+    const proxy = await startProxy(() => isAway);
     const readers = [
       ['--from', 'earliest'],
       ['--group', group],
-    ].map((more) => start(['consume', topic, ...more, '--json'], { SLUICE_URL }));
+    ].map((more) => start(['consume', topic, ...more, '--json'], { SLUICE_URL: proxy.url }));
     try {
       await post(topic, '1');
       await until(() => readers.every((reader) => linesOf(reader.output()).length === 1));
       isAway = true;
-      front.closeAllConnections();
+      proxy.server.closeAllConnections();
       await until(() => readers.every((reader) => reader.aside().includes('retrying')));
       isAway = false;
       await post(topic, '2');
@@ -245,9 +236,37 @@ describe('sluice consume', () => {
       }
     } finally {
       for (const reader of readers) reader.child.kill('SIGKILL');
-      front.close();
+      proxy.server.close();
     }
   });
+
+  it('gets again what a proxy lost', async () => {
+    const topic = await createTopic(1);
+    const group = await createGroup(topic);
+    await post(topic, '1', '2', '3');
+    let lost = 0;
+    const proxy = await startProxy((response) => response.includes('"payload"') && ++lost === 1);
+    const some = ['consume', topic, '--group', group, '--count', '3', '--json'];
+    const { code, out } = await sluice(some, { SLUICE_URL: proxy.url });
+    proxy.server.close();
+    expect([code, lost]).toEqual([0, 2]);
+    expect(linesOf(out).map((line) => JSON.parse(line).payload)).toEqual([1, 2, 3]);
+  });
+
+  /** It completes every request, and cuts the connection of those whose response it loses. */
+  async function startProxy(loses: (response: string) => boolean) {
+    const server = createServer(async (request, response) => {
+      if (loses('')) return void request.socket.destroy();
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk);
+      const body = chunks.length ? { body: Buffer.concat(chunks).toString() } : {};
+      const { status, text } = await cluster.replica.call(request.method!, request.url!, body);
+      if (loses(text)) request.socket.destroy();
+      else response.writeHead(status).end(text);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  }
 });
 
 describe('sluice seek', () => {
