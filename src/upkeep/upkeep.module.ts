@@ -32,6 +32,7 @@ import { LiveStreams } from './live/live-streams.ts';
 import { BacklogController } from './observation/backlog.controller.ts';
 import { Observation } from './observation/observation.ts';
 import { ObservationStore } from './observation/observation-store.ts';
+import { ReplicationMetrics } from './observation/replication-metrics.ts';
 import { Snapshots } from './observation/snapshots.ts';
 import { Heartbeat } from './replicas/heartbeat.ts';
 import { ReplicaIdentity } from './replicas/replica-identity.ts';
@@ -72,6 +73,7 @@ import { Schedules } from './schedules/schedules.ts';
     KeyErasure,
     Observation,
     ObservationStore,
+    ReplicationMetrics,
     Readiness,
     ReplicaIdentity,
     ReplicasStore,

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
+import { STANDBY_STATES } from '../../src/database/replication.ts';
 import { PROBLEMS } from '../../src/http/problems.ts';
 import type { Failure } from '../../src/inbox/processing/failures.ts';
 import type { Stage as LaneStage } from '../../src/lanes/lane-metrics.ts';
@@ -70,7 +71,10 @@ const VALUES: Record<string, Record<string, readonly string[]>> = {
     sluice_inbox_attempts_failed_total: namesOf<Failure['kind']>({ retry: true, deferred: true, dead: true }),
   },
   reason: { sluice_messages_refused_total: Object.keys(PROBLEMS) },
-  state: { sluice_listeners: namesOf<ListenerState>({ active: true, paused: true, disabled: true }) },
+  state: {
+    sluice_listeners: namesOf<ListenerState>({ active: true, paused: true, disabled: true }),
+    sluice_database_standbys: STANDBY_STATES,
+  },
 };
 
 let cluster: TestCluster;

@@ -94,7 +94,7 @@ async function declared(registry: Registry): Promise<Declared[]> {
 function unitOf({ name }: Declared): string {
   if (/_timestamp_seconds$/.test(name)) return 'Unix time in seconds';
   if (/_seconds(_total)?$/.test(name)) return 'seconds';
-  if (/_(open|paused)$/.test(name)) return '0 or 1';
+  if (/_(open|paused|survives_node_loss)$/.test(name)) return '0 or 1';
   return /_bytes(_total)?$/.test(name) ? 'bytes' : 'count';
 }
 

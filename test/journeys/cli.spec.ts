@@ -402,6 +402,16 @@ describe('sluice doctor', () => {
     expect(verdict.durability).toBe(fsync === 'off' ? 'failed' : 'ok');
   });
 
+  it('checks the database of every cell', async () => {
+    const CELLS = `a=${cluster.database.url},b=postgres://nobody:x@127.0.0.1:1/x`;
+    const { code, json } = await sluice(['doctor', '--offline', '--json'], { CELLS });
+    const found = json.findings.map((one: { check: string; verdict: string }) => [one.check, one.verdict]);
+    expect(code).toBe(1);
+    expect(found).toContainEqual(['database (a)', 'ok']);
+    expect(found).toContainEqual(['migrations (a)', 'ok']);
+    expect(found).toContainEqual(['database (b)', 'failed']);
+  });
+
   it('does not cut its findings in a pipe', async () => {
     const { code, out } = await sluice(['doctor', '--offline'], { RETENTION_WAITING: '29d' });
     expect([code, out]).toEqual([

@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { checkDatabase } from '../../src/cli/doctor/database-checks.ts';
+import { replicationFinding } from '../../src/cli/doctor/replication-finding.ts';
 import { loadSettings } from '../../src/config/settings.ts';
 import { migrate } from '../../src/database/migrate.ts';
+import { readReplication } from '../../src/database/replication.ts';
 import type { Listener } from '../../src/listeners/listener.ts';
 import { LeasedLanes } from '../../src/outbox/claim/leased-lanes.ts';
 import type { ClaimedDelivery } from '../../src/outbox/claim/outbox-queue.ts';
@@ -11,6 +14,7 @@ import { withClient } from '../support/client.ts';
 import { countingReadModel } from '../support/counting-read-model.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { leasedForAnHour } from '../support/leased-lane.ts';
+import { metricsText } from '../support/metrics.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { SCHEMA } from '../support/schema.ts';
 import { Server } from '../support/standby.ts';
@@ -72,6 +76,60 @@ describe('a commit that waits for a standby', () => {
     body: { id, type: 'counted/x', key: 'k', payload: 1 },
   });
   const batch = (id: string) => ({ path: '/v1/messages/batch', body: { messages: [one(id).body] } });
+
+  it('is what the metrics and the doctor say of the loss of the server', async () => {
+    const replica = await start({ ROLES: 'upkeep', METRICS_INTERVAL: '100ms' });
+    const shown = async () => {
+      const text = await metricsText(replica);
+      return [...text.matchAll(/^sluice_database_(?:survives|standbys)\S* \d+$/gm)].map(([line]) => line);
+    };
+    const become = (survives: number, synchronous: number, asynchronous: number) =>
+      until(async () => {
+        const lines = await shown();
+        const expected = [
+          `survives_node_loss ${survives}`,
+          `standbys_needed ${survives}`,
+          `standbys{state="synchronous"} ${synchronous}`,
+          `standbys{state="asynchronous"} ${asynchronous}`,
+        ];
+        return expected.every((one) => lines.includes(`sluice_database_${one}`));
+      });
+    const verdict = async (url = primary.postgres.url) =>
+      (await checkDatabase(url)).find(({ check }) => check === 'loss of the server');
+    try {
+      await become(0, 0, 1);
+      expect(await verdict()).toMatchObject({
+        verdict: 'warning',
+        found: expect.stringContaining('commits wait for no standby; 1 asynchronous standbys'),
+      });
+
+      await primary.awaitStandby('second');
+      await become(1, 1, 0);
+      expect(await verdict()).toMatchObject({
+        verdict: 'warning',
+        found: 'a 202 survives it; without one of the 1 standbys all commits wait',
+      });
+      await on(primary, `CREATE ROLE curious LOGIN PASSWORD 'curious'`);
+      const login = { username: 'curious', password: 'curious' };
+      const hidden = await withClient(Object.assign(new URL(primary.postgres.url), login).href, (curious) =>
+        readReplication(async (sql) => (await curious.query(sql)).rows),
+      );
+      expect(replicationFinding(hidden).found).toBe(
+        'commits wait for 1 standbys, which this role may not see',
+      );
+      expect(await verdict(standby.postgres.url)).toBeUndefined();
+
+      await standby.postgres.stop();
+      await become(1, 0, 0);
+      expect(await verdict()).toMatchObject({
+        verdict: 'failed',
+        found: '0 of the 1 standbys that commits wait for are connected: posts end as 503',
+      });
+      standby = await standby.restart();
+    } finally {
+      await replica.close();
+    }
+  });
 
   it.each([
     ['one statement', 'api', one, 'a'],

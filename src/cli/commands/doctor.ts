@@ -1,4 +1,6 @@
+import { parseCells } from '../../config/cells-variable.ts';
 import { parseDatabaseUrl } from '../../config/database-url-variable.ts';
+import { Refused } from '../../config/setting.ts';
 import { EXIT } from '../cli-error.ts';
 import type { Command, Context } from '../command.ts';
 import { type Finding, failed } from '../doctor/finding.ts';
@@ -37,18 +39,32 @@ export const doctor: Command = {
   },
 };
 
-/** Checks DATABASE_URL as it is in the environment, where it may be malformed. */
+/** Checks the databases of the environment, where their URLs may be malformed; `checkSettings` reports those of CELLS. */
 async function databaseFindings(
   { environment }: Context,
   readModels: readonly string[],
 ): Promise<readonly Finding[]> {
-  const { DATABASE_URL } = environment;
+  const { DATABASE_URL, CELLS } = environment;
+  if (CELLS) return cellFindings(CELLS, readModels);
   if (!DATABASE_URL) return [{ check: 'database', verdict: 'skipped', found: 'DATABASE_URL is not set' }];
   if (typeof parseDatabaseUrl(DATABASE_URL) !== 'string')
     return [failed('database', 'DATABASE_URL is not the URL of a database')];
   // Imported only here: it takes a second to load, and other commands do not need it.
   const { checkDatabase } = await import('../doctor/database-checks.ts');
   return checkDatabase(DATABASE_URL, readModels);
+}
+
+async function cellFindings(text: string, readModels: readonly string[]): Promise<readonly Finding[]> {
+  const cells = parseCells(text);
+  if (cells instanceof Refused) return [];
+  const { checkDatabase } = await import('../doctor/database-checks.ts');
+  const all = await Promise.all(
+    cells.map(async ({ name, url }) => {
+      const findings = await checkDatabase(url, readModels);
+      return findings.map((finding) => ({ ...finding, check: `${finding.check} (${name})` }));
+    }),
+  );
+  return all.flat();
 }
 
 function advice(findings: readonly Finding[]): string {

@@ -1,10 +1,12 @@
 import type pg from 'pg';
 import { loadSettings } from '../../config/settings.ts';
 import { pendingMigrations } from '../../database/migrate.ts';
+import { readReplication } from '../../database/replication.ts';
 import { DatabaseUnusableError, queryServer, refuseUnusable } from '../../database/server-check.ts';
 import { clockFinding } from './clock-finding.ts';
 import { DOCTOR_QUERY } from './doctor.sql.ts';
 import { type Finding, failed, ok, warning } from './finding.ts';
+import { replicationFinding } from './replication-finding.ts';
 
 /** The row that DOCTOR_QUERY returns. */
 export interface ServerState {
@@ -49,7 +51,12 @@ async function findings(
   const { rows } = await client.query<ServerState>(DOCTOR_QUERY);
   const halfwayMs = (askedAtMs + Date.now()) / 2;
   const state = rows[0]!;
-  return [...findingsOf(state, halfwayMs), await schema(url, readModels)];
+  const replication = await readReplication(async (sql) => (await client.query(sql)).rows);
+  return [
+    ...findingsOf(state, halfwayMs),
+    ...(state.read_only === 'on' ? [] : [replicationFinding(replication)]),
+    await schema(url, readModels),
+  ];
 }
 
 /** Pure: derives the findings from the state of the server. */
