@@ -28,6 +28,7 @@ import { KeysController } from './keys/keys.controller.ts';
 import { KeysStore } from './keys/keys-store.ts';
 import { LiveController } from './live/live.controller.ts';
 import { LiveFrames } from './live/live-frames.ts';
+import { LiveStore } from './live/live-store.ts';
 import { LiveStreams } from './live/live-streams.ts';
 import { BacklogController } from './observation/backlog.controller.ts';
 import { Observation } from './observation/observation.ts';
@@ -85,6 +86,7 @@ import { Schedules } from './schedules/schedules.ts';
     Attention,
     AttentionStore,
     LiveFrames,
+    LiveStore,
     LiveStreams,
     FindStore,
     KeysStore,

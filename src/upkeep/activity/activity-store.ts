@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { Database } from '../../database/database.ts';
+import { Database, type Statement } from '../../database/database.ts';
 import { Reads } from '../../database/reads.ts';
 import type { ActivityCounts } from '../../telemetry/activity.ts';
 import { EXTEND, GROUPS, LISTENERS, REMOVE, SPAN, TOTALS, WINDOW, WRITE } from './activity.sql.ts';
@@ -62,10 +62,6 @@ export class ActivityStore {
     return row;
   }
 
-  window(seconds: number): Promise<WindowRow[]> {
-    return this.database.query(WINDOW, [seconds]);
-  }
-
   async series(rangeSeconds: number, stepSeconds: number): Promise<Series> {
     const [span] = await this.reads.query<{ from: Date; to: Date }>(SPAN, [rangeSeconds]);
     const { from, to } = span!;
@@ -81,6 +77,11 @@ export class ActivityStore {
   remove(maxRows: number): Promise<number> {
     return this.database.execute(REMOVE, [maxRows]);
   }
+}
+
+/** To be sent with other statements. It returns rows of the type `WindowRow`. */
+export function windowOf(seconds: number): Statement {
+  return [WINDOW, [seconds]];
 }
 
 function jsonOf(counts: object): string | null {

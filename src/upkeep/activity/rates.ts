@@ -1,47 +1,38 @@
 import { Injectable } from '@nestjs/common';
+import type { Statement } from '../../database/database.ts';
 import { Activity, type ActivityCounts, addActivity, noActivity, p95Ms } from '../../telemetry/activity.ts';
 import { ReplicaIdentity } from '../replicas/replica-identity.ts';
-import { ActivityStore, type WindowRow } from './activity-store.ts';
+import { type WindowRow, windowOf } from './activity-store.ts';
 
 export const WINDOW_SECONDS = 30;
 /** Rows are written every ten seconds. */
 const MAX_AGE_MS = 2_000;
 
-interface Recent {
-  readonly atMs: number;
-  readonly rows: Promise<readonly WindowRow[]>;
-}
-
 /** What happens per second now, over all replicas: what they wrote, and what this one has counted since. */
 @Injectable()
 export class Rates {
-  private last: Recent | undefined;
+  private last: { readonly atMs: number; readonly rows: readonly WindowRow[] } | undefined;
 
   constructor(
     private readonly activity: Activity,
     private readonly identity: ReplicaIdentity,
-    private readonly store: ActivityStore,
   ) {}
 
-  async now() {
-    const recent = this.recent();
-    const rows = await recent.rows;
-    const ageSeconds = (performance.now() - recent.atMs) / 1000;
-    const [own, others] = [noActivity(), noActivity()];
-    for (const row of rows) addActivity(row.replica === this.identity.id ? own : others, countsOf(row));
-    addActivity(own, this.activity.pending);
-    return ratesOf(others, own, WINDOW_SECONDS + (rows[0]?.secondsSince ?? 0) + ageSeconds);
+  /** The statement whose rows `now()` needs; none while it has those of a moment ago. */
+  due(): readonly Statement[] {
+    const isRecent = this.last && performance.now() - this.last.atMs < MAX_AGE_MS;
+    return isRecent ? [] : [windowOf(WINDOW_SECONDS)];
   }
 
-  private recent(): Recent {
-    if (this.last && performance.now() - this.last.atMs < MAX_AGE_MS) return this.last;
-    const recent = { atMs: performance.now(), rows: this.store.window(WINDOW_SECONDS) };
-    this.last = recent;
-    // A failed query is not cached.
-    recent.rows.catch(() => {
-      if (this.last === recent) this.last = undefined;
-    });
-    return recent;
+  /** With the rows of `due()`, if there was a statement. */
+  now(rows: readonly WindowRow[] | undefined) {
+    if (rows) this.last = { atMs: performance.now(), rows };
+    const { atMs, rows: written } = this.last!;
+    const ageSeconds = (performance.now() - atMs) / 1000;
+    const [own, others] = [noActivity(), noActivity()];
+    for (const row of written) addActivity(row.replica === this.identity.id ? own : others, countsOf(row));
+    addActivity(own, this.activity.pending);
+    return ratesOf(others, own, WINDOW_SECONDS + (written[0]?.secondsSince ?? 0) + ageSeconds);
   }
 }
 

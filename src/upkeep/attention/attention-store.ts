@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { Database } from '../../database/database.ts';
+import { Database, type Statement } from '../../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import {
   DEAD_LETTERS,
@@ -73,29 +73,37 @@ export interface Findings {
   readonly history: readonly HistoryFailureRow[];
 }
 
+/** To be sent after FORCE_INDEX_PLANS, perhaps with other statements; `findingsOf()` reads what they return. */
+export const FINDINGS: readonly Statement[] = [
+  [DEAD_LETTERS],
+  [LISTENERS],
+  [ENDLESS_HOLDS],
+  [STALLED_JOBS],
+  [LIVE_ROLES],
+  [PRODUCER_GAPS],
+  [HISTORY_FAILURE],
+];
+
 @Injectable()
 export class AttentionStore {
   constructor(private readonly database: Database) {}
 
   async find(): Promise<Findings> {
-    const [, dead, listeners, holds, jobs, roles, gaps, history] = await this.database.inOneRoundTrip([
-      [FORCE_INDEX_PLANS],
-      [DEAD_LETTERS],
-      [LISTENERS],
-      [ENDLESS_HOLDS],
-      [STALLED_JOBS],
-      [LIVE_ROLES],
-      [PRODUCER_GAPS],
-      [HISTORY_FAILURE],
-    ]);
-    return {
-      dead: dead as DeadLettersRow[],
-      listeners: listeners as ListenerRow[],
-      holds: holds as HoldRow[],
-      jobs: jobs as JobRow[],
-      roles: (roles as { role: string }[]).map(({ role }) => role),
-      gaps: gaps as GapRow[],
-      history: history as HistoryFailureRow[],
-    };
+    const [, ...rows] = await this.database.inOneRoundTrip([[FORCE_INDEX_PLANS], ...FINDINGS]);
+    return findingsOf(rows);
   }
+}
+
+/** The rows of each statement of FINDINGS. */
+export function findingsOf(rows: readonly unknown[][]): Findings {
+  const [dead, listeners, holds, jobs, roles, gaps, history] = rows;
+  return {
+    dead: dead as DeadLettersRow[],
+    listeners: listeners as ListenerRow[],
+    holds: holds as HoldRow[],
+    jobs: jobs as JobRow[],
+    roles: (roles as { role: string }[]).map(({ role }) => role),
+    gaps: gaps as GapRow[],
+    history: history as HistoryFailureRow[],
+  };
 }

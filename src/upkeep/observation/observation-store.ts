@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { Database } from '../../database/database.ts';
+import { Database, type Statement } from '../../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import { OBSERVE } from './observation.sql.ts';
 import { OBSERVE_GROUPS } from './observation-groups.sql.ts';
@@ -24,30 +24,37 @@ export const SOON_SECONDS = 300;
 /** A stream of messages with short expiry is normal; a message that has waited this long and expires soon is not. */
 export const WAITED_SECONDS = 60;
 
+/** To be sent after FORCE_INDEX_PLANS, perhaps with other statements; `observedOf()` reads what they return. */
+export const OBSERVATION: readonly Statement[] = [
+  [OBSERVE, [MAX_COUNTED, MAX_KEYS, SOON_SECONDS, WAITED_SECONDS]],
+  [OBSERVE_GROUPS, [MAX_COUNTED]],
+];
+
 @Injectable()
 export class ObservationStore {
   constructor(private readonly database: Database) {}
 
   async observe(): Promise<readonly Observed[]> {
-    const [, rows, ofGroups] = await this.database.inOneRoundTrip([
-      [FORCE_INDEX_PLANS],
-      [OBSERVE, [MAX_COUNTED, MAX_KEYS, SOON_SECONDS, WAITED_SECONDS]],
-      [OBSERVE_GROUPS, [MAX_COUNTED]],
-    ]);
-    return [
-      ...(rows as Omit<Observed, 'group' | 'topic'>[]).map((row) => ({
-        ...row,
-        group: null,
-        topic: null,
-        value: Number(row.value),
-      })),
-      ...(ofGroups as Pick<Observed, 'name' | 'group' | 'topic' | 'value'>[]).map((row) => ({
-        ...row,
-        stage: row.name === 'dead_letters' ? 'group' : null,
-        listener: null,
-        kind: null,
-        value: Number(row.value),
-      })),
-    ];
+    const [, ...rows] = await this.database.inOneRoundTrip([[FORCE_INDEX_PLANS], ...OBSERVATION]);
+    return observedOf(rows);
   }
+}
+
+/** The rows of each statement of OBSERVATION. */
+export function observedOf([rows, ofGroups]: readonly unknown[][]): readonly Observed[] {
+  return [
+    ...(rows as Omit<Observed, 'group' | 'topic'>[]).map((row) => ({
+      ...row,
+      group: null,
+      topic: null,
+      value: Number(row.value),
+    })),
+    ...(ofGroups as Pick<Observed, 'name' | 'group' | 'topic' | 'value'>[]).map((row) => ({
+      ...row,
+      stage: row.name === 'dead_letters' ? 'group' : null,
+      listener: null,
+      kind: null,
+      value: Number(row.value),
+    })),
+  ];
 }

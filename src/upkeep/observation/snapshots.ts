@@ -18,7 +18,11 @@ export class Snapshots {
 
   recent(): Snapshot {
     if (this.last && Date.now() - this.last.at.getTime() < MAX_AGE_MS) return this.last;
-    const snapshot = { at: new Date(), observed: this.store.observe() };
+    return this.keep({ at: new Date(), observed: this.store.observe() });
+  }
+
+  /** What somebody else reads serves the readers here, too. */
+  keep(snapshot: Snapshot): Snapshot {
     this.last = snapshot;
     // A failed query is not cached.
     snapshot.observed.catch(() => {
