@@ -30,6 +30,7 @@ import { LiveController } from './live/live.controller.ts';
 import { LiveFrames } from './live/live-frames.ts';
 import { LiveStore } from './live/live-store.ts';
 import { LiveStreams } from './live/live-streams.ts';
+import { OperatorActions } from './live/operator-actions.ts';
 import { BacklogController } from './observation/backlog.controller.ts';
 import { Observation } from './observation/observation.ts';
 import { ObservationStore } from './observation/observation-store.ts';
@@ -88,6 +89,7 @@ import { Schedules } from './schedules/schedules.ts';
     LiveFrames,
     LiveStore,
     LiveStreams,
+    OperatorActions,
     FindStore,
     KeysStore,
     DeadLettersStore,

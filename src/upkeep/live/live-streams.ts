@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Problem, retryAfter } from '../../http/problems.ts';
 import { Readiness } from '../health/readiness.ts';
 import { LiveFrames } from './live-frames.ts';
+import { OperatorActions } from './operator-actions.ts';
 import type { Viewer } from './viewer.ts';
 
 const MAX_STREAMS = 200;
@@ -11,19 +12,24 @@ const TICK_MS = 1_000;
 const CHECK_MS = 1_500;
 
 /**
- * Sends one snapshot per second to all viewers. The database is not read without a viewer, and once a second with any number of
- * them. A snapshot replaces the one before, so a viewer that is slow misses nothing.
+ * Sends one snapshot per second to all viewers, and one at once when an operator has changed something: an earlier tick, at most
+ * one per second. The database is not read without a viewer, and as often with one as with any number of them. A snapshot
+ * replaces the one before, so a viewer that is slow misses nothing.
  */
 @Injectable()
 export class LiveStreams {
   private readonly viewers = new Set<Viewer>();
   private isTicking = false;
+  private timer: NodeJS.Timeout | undefined;
+  private earlyAtMs = Number.NEGATIVE_INFINITY;
   private checkedAtMs = 0;
 
   constructor(
     private readonly frames: LiveFrames,
     private readonly readiness: Readiness,
+    actions: OperatorActions,
   ) {
+    actions.on(() => this.tickEarly());
     readiness.onDraining(() => this.endAll());
   }
 
@@ -60,14 +66,23 @@ export class LiveStreams {
   }
 
   private tickIn(ms: number): void {
-    setTimeout(() => void this.tick(), ms).unref();
+    this.timer = setTimeout(() => void this.tick(), ms).unref();
   }
 
-  private async tick(): Promise<void> {
+  /** Not while a tick is reading: what it reads may be of before the change, and the next one is at most a second later. */
+  private tickEarly(): void {
+    if (!this.timer || performance.now() - this.earlyAtMs < TICK_MS) return;
+    this.earlyAtMs = performance.now();
+    clearTimeout(this.timer);
+    void this.tick(0);
+  }
+
+  private async tick(maxAgeMs?: number): Promise<void> {
+    this.timer = undefined;
     this.isTicking = this.viewers.size > 0;
     if (!this.isTicking) return;
     const startedAt = Date.now();
-    const { text, observedAt } = await this.frames.next();
+    const { text, observedAt } = await this.frames.next(maxAgeMs);
     for (const viewer of this.viewers) viewer.send(text);
     this.endRefused();
     // Right after the last snapshot is a second old: a moment earlier, the same one would be sent again.
