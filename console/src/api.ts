@@ -41,9 +41,26 @@ export function urlOf(to: string, query: Query = {}): string {
   return url.href;
 }
 
-export async function get<T>(to: string, query?: Query, signal?: AbortSignal): Promise<T> {
-  const response = await request(urlOf(to, query), { ...(signal ? { signal } : {}) });
-  return (await response.json()) as T;
+export interface Fetched<T> {
+  readonly data: T;
+  /** How old it is: everybody who repeats the same request shares a response. */
+  readonly ageSeconds: number;
+}
+
+/** `maxAgeSeconds`: how old a response may be, for a request that is repeated; 0: read at once. */
+export async function fetchShared<T>(
+  to: string,
+  query: Query,
+  maxAgeSeconds: number,
+  signal: AbortSignal,
+): Promise<Fetched<T>> {
+  const headers = { 'cache-control': `max-age=${maxAgeSeconds}` };
+  const response = await request(urlOf(to, query), { headers, signal });
+  return { data: (await response.json()) as T, ageSeconds: Number(response.headers.get('age') ?? 0) };
+}
+
+export async function get<T>(to: string, query?: Query): Promise<T> {
+  return (await (await request(urlOf(to, query), {})).json()) as T;
 }
 
 /** The body as text, exactly as it was sent, with the response for its headers. */

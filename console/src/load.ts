@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { type Failure, get } from './api.ts';
+import { type Failure, fetchShared, get } from './api.ts';
 import type { Page } from './api-types.ts';
 import { paused } from './live.ts';
 
@@ -23,20 +23,23 @@ interface State<T> {
 
 /**
  * What a GET returns. Data of the same request stay while it is repeated, so nothing blinks; `everySeconds` repeats it while
- * the tab is visible and the operator has not paused.
+ * the tab is visible and the operator has not paused. A repetition takes what another viewer has got in that time.
  */
 export function useGet<T>(path: string | undefined, query: Query = {}, everySeconds?: number): Loaded<T> {
   const key = `${path}?${JSON.stringify(query)}`;
   const [state, setState] = useState<State<T>>({ key });
-  const [round, setRound] = useState(0);
+  // A new object for every request; with the key if it is a repetition.
+  const [round, setRound] = useState<{ readonly repeats?: string }>({});
   const current = useRef(key);
   current.current = key;
 
   useEffect(() => {
     if (path === undefined) return;
     const aborted = new AbortController();
-    get<T>(path, query, aborted.signal).then(
-      (data) => current.current === key && setState({ key, data, at: Date.now() }),
+    const maxAgeSeconds = round.repeats === key ? (everySeconds ?? 0) : 0;
+    fetchShared<T>(path, query, maxAgeSeconds, aborted.signal).then(
+      ({ data, ageSeconds }) =>
+        current.current === key && setState({ key, data, at: Date.now() - ageSeconds * 1_000 }),
       (failure: Failure) => {
         if (aborted.signal.aborted) return;
         setState((last) => ({ ...(last.key === key ? last : { key }), failure }));
@@ -45,8 +48,9 @@ export function useGet<T>(path: string | undefined, query: Query = {}, everySeco
     return () => aborted.abort();
   }, [key, round]);
 
-  const reload = useCallback(() => setRound((last) => last + 1), []);
-  useEvery(everySeconds, reload);
+  const reload = useCallback(() => setRound({}), []);
+  const repeat = useCallback(() => setRound({ repeats: current.current }), []);
+  useEvery(everySeconds, repeat);
   useRefresh(reload);
 
   const own = state.key === key ? state : { key };

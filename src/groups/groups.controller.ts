@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow } from '../http/access.ts';
 import { Optional } from '../http/optional.ts';
 import { ApiPage, pageByName } from '../http/pages.ts';
+import { Repeatable } from '../http/repeats.ts';
 import { LOCATION } from '../http/schema.ts';
 import { onUnread } from '../http/unread-response.ts';
 import { validated, validBody } from '../http/valid-body.ts';
@@ -86,6 +87,7 @@ export class GroupsController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'All groups, by name, with their lag and the number of live members.' })
   @ApiPage(LISTED_GROUP)
   async list(@Req() request: FastifyRequest) {
@@ -106,6 +108,7 @@ export class GroupsController {
 
   @Get(':group')
   @Allow('read')
+  @Repeatable()
   @ApiOperation({
     summary: 'A group with its members, and for each partition how far it is and who reads it.',
   })

@@ -15,6 +15,7 @@ import { SessionController } from './session/session.controller.ts';
 import { SessionKeys } from './session/session-keys.ts';
 import { Sessions } from './session/sessions.ts';
 import { SettingsController } from './settings/settings.controller.ts';
+import { SharedReads } from './shared-reads.ts';
 
 @Global()
 @Module({
@@ -37,7 +38,8 @@ import { SettingsController } from './settings/settings.controller.ts';
     Sessions,
     Callers,
     ConsoleFiles,
+    SharedReads,
   ],
-  exports: [ApiKeys, AuditLog, HttpMetrics, ResponsesInFlight, Callers],
+  exports: [ApiKeys, AuditLog, HttpMetrics, ResponsesInFlight, Callers, SharedReads],
 })
 export class HttpModule {}

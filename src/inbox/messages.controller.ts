@@ -5,6 +5,7 @@ import { Allow } from '../http/access.ts';
 import { ApiPage, pageOf, pageRequest } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
+import { JSON_TEXT, Repeatable } from '../http/repeats.ts';
 import { TIME } from '../http/schema.ts';
 import { timeParameter } from '../http/time.ts';
 import { FanOut } from '../outbox/fan-out/fan-out.ts';
@@ -65,6 +66,7 @@ export class MessagesController {
 
   @Get(':id')
   @Allow('read')
+  @Repeatable({ perCaller: true })
   @ApiOperation({
     summary: 'A message with its deliveries and their attempts, and its status in every consumer group.',
     description:
@@ -79,18 +81,20 @@ export class MessagesController {
   async one(
     @Param('id') id: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
     const row = await this.find(id, request, queryOf(request.query, ['source', 'payload']));
     const [deliveries, groups] = await Promise.all([
       this.fanOut.deliveriesOf(row.position),
       this.fanOut.groupsOf(row.position),
     ]);
-    void reply.type('application/json; charset=utf-8').send(messageJson(row, { ...deliveries, groups }));
+    reply.type(JSON_TEXT);
+    return messageJson(row, { ...deliveries, groups });
   }
 
   @Get(':id/why')
   @Allow('read')
+  @Repeatable({ perCaller: true })
   @ApiOperation({
     summary: 'What a message waits for, which of its deliveries are pending, and what can be done about it.',
   })

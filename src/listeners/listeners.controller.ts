@@ -10,6 +10,7 @@ import { rejectBadName } from '../http/names.ts';
 import { Optional } from '../http/optional.ts';
 import { ApiPage, pageByName } from '../http/pages.ts';
 import { invalidFields, Problem } from '../http/problems.ts';
+import { Repeatable } from '../http/repeats.ts';
 import { LOCATION } from '../http/schema.ts';
 import { validated } from '../http/valid-body.ts';
 import { EgressGuard } from '../webhooks/egress-guard.ts';
@@ -96,6 +97,7 @@ export class ListenersController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'All listeners, by name.' })
   @ApiPage(LISTENER)
   async list(@Req() request: FastifyRequest) {
@@ -113,6 +115,7 @@ export class ListenersController {
 
   @Get(':name')
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'A listener: its definition with all defaults, and its state.' })
   @ApiListener
   @ApiResponse({ status: 200, description: 'The listener.', schema: LISTENER })

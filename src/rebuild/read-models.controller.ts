@@ -5,6 +5,7 @@ import type { FastifyRequest } from 'fastify';
 import { Allow } from '../http/access.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
+import { Repeatable } from '../http/repeats.ts';
 import { list, object } from '../http/schema.ts';
 import { validBody } from '../http/valid-body.ts';
 import { ReadModelRegistry, type RegisteredModel } from './read-model-registry.ts';
@@ -74,6 +75,7 @@ export class ReadModelsController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'The read models of this service, each with its latest rebuild.' })
   @ApiResponse({ status: 200, description: 'The read models.', schema: object({ items: list(READ_MODEL) }) })
   async list(@Req() request: FastifyRequest): Promise<{ items: ReadModelView[] }> {
@@ -85,6 +87,7 @@ export class ReadModelsController {
 
   @Get(':name')
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'A read model with its latest rebuild.' })
   @ApiReadModel
   @ApiResponse({ status: 200, description: 'The read model.', schema: READ_MODEL })

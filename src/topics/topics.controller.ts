@@ -7,6 +7,7 @@ import { PAGE_BYTES } from '../http/page-bytes.ts';
 import { ApiPage, pageByName } from '../http/pages.ts';
 import { Problem } from '../http/problems.ts';
 import { queryOf } from '../http/query.ts';
+import { Repeatable } from '../http/repeats.ts';
 import { COUNT, LOCATION } from '../http/schema.ts';
 import { BrowseStore } from './browse-store.ts';
 import { keptForMs } from './kept-for.ts';
@@ -60,6 +61,7 @@ export class TopicsController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'All topics, by name.' })
   @ApiPage(TOPIC)
   async list(@Req() request: FastifyRequest) {
@@ -72,6 +74,7 @@ export class TopicsController {
 
   @Get(':topic')
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'A topic with the earliest and the next offset of each partition.' })
   @ApiTopic
   @ApiResponse({ status: 200, description: 'The topic.', schema: TOPIC })

@@ -15,6 +15,8 @@ export interface Visit {
   readonly scheme?: 'light' | 'dark';
   /** Where the service is reached; default: directly. With a slash at the end. */
   readonly at?: string;
+  /** Run in the page before its own scripts. */
+  readonly script?: string;
 }
 
 interface SharedConsole {
@@ -66,11 +68,15 @@ export function sharedConsole(
     await data.close?.();
   });
 
-  async function visit(hash: string, { key = ADMIN_KEY, width = 1280, scheme = 'light', at }: Visit = {}) {
+  async function visit(
+    hash: string,
+    { key = ADMIN_KEY, width = 1280, scheme = 'light', at, script = '' }: Visit = {},
+  ) {
     const base = at ?? `${replica.url}/`;
     const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme });
     contexts.push(context);
-    await context.addInitScript(WATCH);
+    await context.addInitScript(`${WATCH}
+${script}`);
     if (key) {
       const signedIn = await context.request.post(`${base}v1/session`, { data: { key } });
       expect(signedIn.status()).toBe(200);

@@ -15,6 +15,7 @@ import { Nullable } from '../../http/optional.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { Repeatable } from '../../http/repeats.ts';
 import { validBody } from '../../http/valid-body.ts';
 import { checkKey, checkTime, Faults } from '../fields.ts';
 import { INBOX_LANES } from '../new-message.ts';
@@ -80,6 +81,7 @@ export class HoldsController {
 
   @Get('holds')
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'Keys that are held, and why.' })
   @ApiQuery({ name: 'key', required: false, description: 'Only this key.' })
   @ApiPage(HOLD)

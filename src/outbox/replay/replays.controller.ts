@@ -5,6 +5,7 @@ import { Allow } from '../../http/access.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { Repeatable } from '../../http/repeats.ts';
 import { ApiListener } from '../../listeners/listeners.openapi.ts';
 import { ListenersStore } from '../../listeners/listeners-store.ts';
 import { ReplayStore } from './replay-store.ts';
@@ -23,6 +24,7 @@ export class ReplaysController {
 
   @Get('replays')
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'Replays with their progress, newest first.' })
   @ApiQuery({ name: 'listener', required: false, description: 'Only of this listener.' })
   @ApiPage(REPLAY)

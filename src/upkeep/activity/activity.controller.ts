@@ -5,6 +5,7 @@ import { parseDuration } from '../../config/duration.ts';
 import { Allow } from '../../http/access.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { Repeatable } from '../../http/repeats.ts';
 import { ACTIVITY } from './activity.openapi.ts';
 import { ActivityStore } from './activity-store.ts';
 import { activityView } from './activity-view.ts';
@@ -26,6 +27,7 @@ export class ActivityController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({
     summary: 'What happened per step, over all replicas: accepted, applied, delivered, committed.',
     description: `Replicas report every ${SLOT_SECONDS} s, and what they reported is kept for 24 h. null: no replica reported. The listeners and groups with most activity, up to 200 each.`,

@@ -5,6 +5,7 @@ import { Allow } from '../../http/access.ts';
 import { ApiPage, LIMIT, pageOf, pageRequest } from '../../http/pages.ts';
 import { invalidFields, Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { Repeatable } from '../../http/repeats.ts';
 import { validated, validBody } from '../../http/valid-body.ts';
 import { MAX_ATTEMPTS } from '../../outbox/fan-out/delivery-view.ts';
 import { type ActionKind, actionView } from './dead-letter-action.ts';
@@ -54,6 +55,7 @@ export class DeadLettersController {
 
   @Get('groups')
   @Allow('read')
+  @Repeatable()
   @ApiOperation({
     summary:
       'Group dead letters by similar errors, per stage and listener or consumer group. The most frequent one is first.',

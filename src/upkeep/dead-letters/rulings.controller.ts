@@ -5,6 +5,7 @@ import { Allow } from '../../http/access.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { Repeatable } from '../../http/repeats.ts';
 import { actionView } from './dead-letter-action.ts';
 import { DeadLetterActionStore } from './dead-letter-action-store.ts';
 import { DeadLetterActions } from './dead-letter-actions.ts';
@@ -21,6 +22,7 @@ export class RulingsController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'Revives and discards by filter, with their progress, newest first.' })
   @ApiPage(ACTION)
   async list(@Req() request: FastifyRequest) {

@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { Repeatable } from '../../http/repeats.ts';
 import { HoldsStore } from '../../inbox/holds/holds-store.ts';
 import { messageView } from '../../inbox/message-view.ts';
 import { MessagesStore, NO_FILTER } from '../../inbox/messages-store.ts';
@@ -28,6 +29,7 @@ export class KeysController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({ summary: 'A key: its hold, its dead letters, what waits, and its newest messages.' })
   @ApiParam({ name: 'key', description: 'The key of messages.' })
   @ApiResponse({ status: 200, schema: KEY, description: 'Also for a key that no message has.' })

@@ -3,6 +3,7 @@ import { ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import { Allow } from '../../http/access.ts';
 import { queryOf } from '../../http/query.ts';
+import { Repeatable } from '../../http/repeats.ts';
 import { REPLICAS } from './replicas.openapi.ts';
 import { ReplicasStore } from './replicas-store.ts';
 
@@ -13,6 +14,7 @@ export class ReplicasController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({
     summary: 'All replicas: what they do, their version, and when they were last seen.',
     description: 'A replica that stops removes itself; one that crashed is shown for an hour.',

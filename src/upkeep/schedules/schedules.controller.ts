@@ -6,6 +6,7 @@ import { isName, rejectBadName } from '../../http/names.ts';
 import { ApiPage, pageOf, pageRequest } from '../../http/pages.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
+import { JSON_TEXT, Repeatable } from '../../http/repeats.ts';
 import { LOCATION, object, TEXT } from '../../http/schema.ts';
 import { Cron } from './cron.ts';
 import { readSchedule } from './read-schedule.ts';
@@ -45,16 +46,21 @@ export class SchedulesController {
 
   @Get()
   @Allow('read')
+  @Repeatable()
   @ApiOperation({
     summary: 'All schedules, by name.',
     description: 'A page ends early, with a `next`, when its payloads are larger than 4 MiB.',
   })
   @ApiPage(SCHEDULE)
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
     const page = pageRequest(queryOf(request.query, ['limit', 'cursor']), isName);
     const { rows, edge } = await this.store.list(page.after, page.limit + 1);
     const { items, next } = pageOf(rows, page.limit, (row) => row.name, scheduleJson, edge);
-    send(reply, `{"items":[${items.join(',')}],"next":${JSON.stringify(next)}}`);
+    reply.type(JSON_TEXT);
+    return `{"items":[${items.join(',')}],"next":${JSON.stringify(next)}}`;
   }
 
   @Get(':name')
@@ -138,7 +144,7 @@ function nextOf({ cron, timezone }: ScheduleRow, now: Date): Date {
 }
 
 function send(reply: FastifyReply, json: string): void {
-  void reply.type('application/json; charset=utf-8').send(json);
+  void reply.type(JSON_TEXT).send(json);
 }
 
 function known(row: ScheduleRow | undefined): ScheduleRow {
