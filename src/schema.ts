@@ -35,6 +35,7 @@ import { History1763251200120 } from '../migrations/1763251200120-history.ts';
 import { SealedCredentials1763251200160 } from '../migrations/1763251200160-sealed-credentials.ts';
 import { Cells1763251200170 } from '../migrations/1763251200170-cells.ts';
 import { RebuildHistory1763251200180 } from '../migrations/1763251200180-rebuild-history.ts';
+import { RejectionsByFence1763251200190 } from '../migrations/1763251200190-rejections-by-fence.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -78,6 +79,7 @@ const ENGINE: SchemaPart = {
     SealedCredentials1763251200160,
     Cells1763251200170,
     RebuildHistory1763251200180,
+    RejectionsByFence1763251200190,
   ],
 };
 

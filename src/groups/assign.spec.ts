@@ -13,6 +13,7 @@ const FREE: Cursor = {
   owner: null,
   former_owner: null,
   draining: false,
+  fence: 0,
   deaths: 0,
   retry_to: -1,
 };

@@ -28,10 +28,10 @@ export class Commits {
       const row = await this.groups.existing(group, tx);
       if (!(await this.store.touch(group, member, tx))) throw memberUnknown();
       const outcomes = await this.store.commit(group, member, items, tx);
-      const accepted = items.flatMap(({ rejected = [], partition }, index) => {
+      const accepted = items.flatMap(({ rejected = [], partition, fence }, index) => {
         const { topic, outcome } = outcomes[index]!;
         if (topic === null || outcome === 'fenced' || outcome === 'ahead') return [];
-        return rejected.map(({ offset, reason }) => ({ topic, partition, offset, reason }));
+        return rejected.map(({ offset, reason }) => ({ topic, partition, offset, fence, reason }));
       });
       const rejected = await this.rejections.reject(row, accepted, tx);
       return { outcomes, rejected, state: await this.store.state(group, member, tx) };

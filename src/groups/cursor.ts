@@ -11,6 +11,7 @@ export interface Cursor {
   readonly owner: string | null;
   readonly former_owner: string | null;
   readonly draining: boolean;
+  readonly fence: number;
   readonly deaths: number;
   readonly retry_to: number;
 }

@@ -88,9 +88,9 @@ export class GroupBalancer {
       else {
         const death = afterDeath(cursor, row.attempts);
         if (death.exhausted) {
-          const { topic, partition, handed } = cursor;
+          const { topic, partition, handed, fence } = cursor;
           const reason = `its consumer died ${row.attempts} times while it had this message`;
-          await this.rejections.reject(row, [{ topic, partition, offset: handed, reason }], tx);
+          await this.rejections.reject(row, [{ topic, partition, offset: handed, fence, reason }], tx);
         }
         taken.push(death.cursor);
       }

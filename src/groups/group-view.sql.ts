@@ -38,6 +38,10 @@ export const GROUPS_OF_MESSAGE = `
    AND entry."offset" >= cursor.start AND entry."offset" <= COALESCE(cursor.bound, entry."offset")
   JOIN consumer_group ON consumer_group.number = cursor.group_number
   LEFT JOIN group_member AS member ON member.group_number = cursor.group_number AND member.id = cursor.owner
-  LEFT JOIN rejection ON rejection.group_number = cursor.group_number AND rejection.topic = entry.topic
-   AND rejection.partition = entry.partition AND rejection."offset" = entry."offset"
+  LEFT JOIN LATERAL (
+    SELECT reason, status FROM rejection
+    WHERE rejection.group_number = cursor.group_number AND rejection.topic = entry.topic
+      AND rejection.partition = entry.partition AND rejection."offset" = entry."offset"
+    ORDER BY rejection.position DESC LIMIT 1
+  ) AS rejection ON true
   WHERE entry.message = $1 ORDER BY consumer_group.name, topic.name, entry."offset" LIMIT 1000`;

@@ -85,7 +85,7 @@ export const REMOVE_MEMBER = 'DELETE FROM group_member WHERE group_number = $1 A
 
 /** groups.cursors — all of a group, locked in the order of all who lock them. $1 group */
 export const LOCK_CURSORS = `
-  SELECT topic, partition, start, bound, committed, handed, owner, former_owner, draining, deaths, retry_to
+  SELECT topic, partition, start, bound, committed, handed, owner, former_owner, draining, fence, deaths, retry_to
   FROM group_cursor WHERE group_number = $1 ORDER BY topic, partition, start FOR NO KEY UPDATE`;
 
 /**

@@ -8,6 +8,8 @@ export interface Rejection {
   readonly topic: number;
   readonly partition: number;
   readonly offset: number;
+  /** Of the cursor that handed it out. */
+  readonly fence: number;
   readonly reason: string;
 }
 
@@ -49,6 +51,7 @@ export class RejectionsStore {
       rejected.map(({ topic }) => topic),
       rejected.map(({ partition }) => partition),
       rejected.map(({ offset }) => offset),
+      rejected.map(({ fence }) => fence),
       rejected.map(({ reason }) => reason),
     ]);
     return row!;

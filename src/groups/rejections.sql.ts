@@ -21,16 +21,30 @@ const appended = (from: string, topic: string) => `
 
 /**
  * groups.reject — each rejected message once, with an entry in the topic of the group's dead letters, in the order in which
- * the messages were accepted. Returns how many, and how many could not be recorded because retention has removed them.
- * $1 group, $2 dead topic, $3 topics, $4 partitions, $5 offsets, $6 reasons
+ * the messages were accepted. What is still a dead letter, or was rejected under the same fence (the retry of a commit), is
+ * known: its lock waits for an operator who decides about it, and the fence is kept for the retries that follow. Returns how
+ * many were recorded, and how many could not be because retention has removed them.
+ * $1 group, $2 dead topic, $3 topics, $4 partitions, $5 offsets, $6 fences, $7 reasons
  */
 export const REJECT = `
-  WITH given AS MATERIALIZED (
+  WITH named AS MATERIALIZED (
     SELECT DISTINCT ON (given.topic, given.partition, given."offset") given.*
-    FROM unnest($3::integer[], $4::smallint[], $5::bigint[], $6::text[]) AS given(topic, partition, "offset", reason)
-    WHERE NOT EXISTS (
-      SELECT FROM rejection WHERE rejection.group_number = $1 AND rejection.topic = given.topic
-        AND rejection.partition = given.partition AND rejection."offset" = given."offset")
+    FROM unnest($3::integer[], $4::smallint[], $5::bigint[], $6::bigint[], $7::text[])
+           AS given(topic, partition, "offset", fence, reason)
+  ),
+  known AS MATERIALIZED (
+    SELECT rejection.position, named.topic, named.partition, named."offset", named.fence
+    FROM named JOIN rejection ON rejection.group_number = $1 AND rejection.topic = named.topic
+     AND rejection.partition = named.partition AND rejection."offset" = named."offset"
+    WHERE rejection.status = 'dead' OR rejection.fence = named.fence ORDER BY rejection.position FOR UPDATE OF rejection
+  ),
+  kept AS (
+    UPDATE rejection SET fence = known.fence FROM known
+    WHERE rejection.position = known.position AND rejection.fence <> known.fence
+  ),
+  given AS MATERIALIZED (
+    SELECT named.* FROM named WHERE NOT EXISTS (
+      SELECT FROM known WHERE known.topic = named.topic AND known.partition = named.partition AND known."offset" = named."offset")
   ),
   fresh AS MATERIALIZED (
     SELECT given.*, entry.message, entry.bytes, row_number() OVER (ORDER BY entry.message) AS nth,
@@ -41,8 +55,8 @@ export const REJECT = `
   ),
   ${appended('fresh', '$2')},
   recorded AS (
-    INSERT INTO rejection (group_number, topic, partition, "offset", dead_topic, dead_offset, reason, attempts)
-    SELECT $1, fresh.topic, fresh.partition, fresh."offset", $2, moved.first + fresh.nth - 1, fresh.reason, fresh.attempts
+    INSERT INTO rejection (group_number, topic, partition, "offset", fence, dead_topic, dead_offset, reason, attempts)
+    SELECT $1, fresh.topic, fresh.partition, fresh."offset", fresh.fence, $2, moved.first + fresh.nth - 1, fresh.reason, fresh.attempts
     FROM fresh CROSS JOIN moved ORDER BY fresh.nth
   )
   SELECT count::int AS recorded, ((SELECT count(*) FROM given) - count)::int AS expired FROM total`;

@@ -31,6 +31,23 @@ async function readAll(group: string): Promise<{ topic: string; payload: unknown
   return batches.flatMap(({ topic, messages }) => messages.map(({ payload }) => ({ topic, payload })));
 }
 
+/** Updates of rejections wait there, until the function is dropped. */
+async function gateUpdates(gate: string): Promise<void> {
+  await database.query(`
+    CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN PERFORM ${gate}; RETURN NEW; END $$;
+    CREATE TRIGGER gate BEFORE UPDATE ON rejection FOR EACH ROW EXECUTE FUNCTION wait_at_gate()`);
+}
+
+function untilOneWaits(): Promise<boolean> {
+  return until(async () => {
+    const waiting = await database.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'transactionid'`,
+    );
+    return waiting.length > 0;
+  });
+}
+
 describe('the dead letters of a group', () => {
   it('B7 are listed, filtered, grouped by error and shown with their payload', async () => {
     const { topic, group } = await client.create();
@@ -88,6 +105,94 @@ describe('the dead letters of a group', () => {
       ]);
     expect([await reject(), await reject()]).toEqual(['committed', 'committed']);
     expect(await listed(`group=${group}`)).toHaveLength(1);
+  });
+
+  it.each<['POST' | 'DELETE', path: string, what: string]>([
+    ['POST', '/revive', 'revived'],
+    ['DELETE', '', 'discarded'],
+  ])('are recorded anew after a seek: %s %s', async (method, path, what) => {
+    const { topic, group } = await client.create();
+    await client.post(topic, 2);
+    const rejectAndSeek = async (reason: string) => {
+      const member = await client.join(group);
+      const { batches } = await client.poll(group, member);
+      const batch = batches.find((one) => one.topic === topic)!;
+      const reject = () => client.commit(group, member, batch, 1, [{ offset: 0, reason }]);
+      await reject();
+      const [dead] = await listed(`group=${group}`);
+      expect(dead).toMatchObject({ error: reason, origin: { topic, partition: 0, offset: 0 } });
+      await client.expect(method === 'POST' ? 200 : 204, method, `/v1/dead-letters/${dead.id}${path}`);
+      // A retry of the same commit.
+      await reject();
+      expect(await listed(`group=${group}`)).toEqual([]);
+      await client.expect(204, 'DELETE', `/v1/groups/${group}/members/${member}`);
+      await client.expect(200, 'POST', `/v1/groups/${group}/seek`, { to: 'earliest', topic });
+      return dead;
+    };
+    const first = await rejectAndSeek('before');
+    const second = await rejectAndSeek('after');
+    expect([second.id === first.id, second.message]).toEqual([false, first.message]);
+    expect((await get(`/v1/topics/${group}.dead/messages`)).messages).toMatchObject([
+      { reason: 'before', origin: { topic, partition: 0, offset: 0 } },
+      { reason: 'after', origin: { topic, partition: 0, offset: 0 } },
+    ]);
+    const { groups } = await get(`/v1/messages/${first.message}`);
+    expect(groups.filter((one: { topic: string }) => one.topic === topic)).toMatchObject([{ status: what }]);
+  });
+
+  it('are not doubled by a seek while nobody has decided about them', async () => {
+    const { topic, group } = await client.create();
+    await client.post(topic, 1);
+    await client.reject(group, 1, () => 'before');
+    await client.expect(200, 'POST', `/v1/groups/${group}/seek`, { to: 'earliest' });
+    const member = await client.join(group);
+    const { batches } = await client.poll(group, member);
+    const reject = () => client.commit(group, member, batches[0]!, 0, [{ offset: 0, reason: 'after' }]);
+    await reject();
+    const dead = await listed(`group=${group}`);
+    expect(dead).toMatchObject([{ error: 'before' }]);
+    await client.expect(204, 'DELETE', `/v1/dead-letters/${dead[0].id}`);
+    await reject();
+    expect(await listed(`group=${group}`)).toEqual([]);
+  });
+
+  it('are recorded if one of before the seek is discarded meanwhile', async () => {
+    const { topic, group } = await client.create();
+    await client.post(topic, 1);
+    await client.reject(group, 1, () => 'before');
+    await client.expect(200, 'POST', `/v1/groups/${group}/seek`, { to: 'earliest' });
+    const member = await client.join(group);
+    const { batches } = await client.poll(group, member);
+    const [{ id }] = await listed(`group=${group}`);
+    const gate = await closedGate(database);
+    await gateUpdates(gate.sql);
+    const discarding = client.call('DELETE', `/v1/dead-letters/${id}`);
+    await gate.reached();
+    const rejecting = client.commit(group, member, batches[0]!, 0, [{ offset: 0, reason: 'after' }]);
+    await untilOneWaits();
+    await gate.open();
+    expect([(await discarding).status, await rejecting]).toEqual([204, 'committed']);
+    await database.query('DROP FUNCTION wait_at_gate CASCADE');
+    expect(await listed(`group=${group}`)).toMatchObject([{ error: 'after' }]);
+  });
+
+  it('are recorded anew after a seek, too, if consumers die with them', async () => {
+    const { topic, group } = await client.create({ group: { session: '1s', attempts: 1 } });
+    await client.post(topic, 1);
+    for (const time of [1, 2]) {
+      await client.poll(group, await client.join(group));
+      const [dead] = await until(async () => {
+        await client.call('GET', `/v1/groups/${group}`);
+        const other = await client.join(group);
+        await client.expect(204, 'DELETE', `/v1/groups/${group}/members/${other}`);
+        const found = await listed(`group=${group}`);
+        return found.length > 0 && found;
+      });
+      expect(dead.error).toContain('its consumer died 1 times');
+      await client.expect(204, 'DELETE', `/v1/dead-letters/${dead.id}`);
+      expect((await get(`/v1/topics/${group}.dead`)).partitions[0].next).toBe(time);
+      await client.expect(200, 'POST', `/v1/groups/${group}/seek`, { to: 'earliest' });
+    }
   });
 
   it('go again to their group alone when one is revived, and to nobody when it is discarded', async () => {
@@ -214,19 +319,11 @@ describe('the dead letters of a group', () => {
     await client.reject(group, 1);
     const [{ id }] = await listed(`group=${group}`);
     const gate = await closedGate(database);
-    await database.query(`
-      CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN PERFORM ${gate.sql}; RETURN NEW; END $$;
-      CREATE TRIGGER gate BEFORE UPDATE ON rejection FOR EACH ROW EXECUTE FUNCTION wait_at_gate()`);
+    await gateUpdates(gate.sql);
     const discarding = client.call('DELETE', `/v1/dead-letters/${id}`);
     await gate.reached();
     const reviving = client.call('POST', `/v1/dead-letters/${id}/revive`);
-    await until(async () => {
-      const waiting = await database.query(
-        `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'transactionid'`,
-      );
-      return waiting.length > 0;
-    });
+    await untilOneWaits();
     await gate.open();
     expect([(await discarding).status, (await reviving).status]).toEqual([204, 409]);
     await database.query('DROP FUNCTION wait_at_gate CASCADE');
