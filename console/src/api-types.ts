@@ -229,7 +229,7 @@ export interface ListedDelivery {
   readonly source?: string;
   readonly type: string;
   readonly key: string;
-  readonly answered: number | null;
+  readonly responseStatus: number | null;
 }
 
 /** One delivery by its id. */

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Backoffs } from './backoffs.ts';
 
-let setbacks: Backoffs;
+let backoffs: Backoffs;
 let rests: number[];
 
 beforeEach(() => {
   jest.useFakeTimers();
-  setbacks = new Backoffs();
+  backoffs = new Backoffs();
   rests = [];
 });
 afterEach(() => {
@@ -16,11 +16,11 @@ afterEach(() => {
 describe('an item that failed', () => {
   it('backs off alone, the others do not', async () => {
     expect(await fails(1)).toBeUndefined();
-    expect([setbacks.isBackingOff(1), setbacks.isBackingOff(2)]).toEqual([true, false]);
+    expect([backoffs.isBackingOff(1), backoffs.isBackingOff(2)]).toEqual([true, false]);
     jest.advanceTimersByTime(999);
-    expect(setbacks.isBackingOff(1)).toBe(true);
+    expect(backoffs.isBackingOff(1)).toBe(true);
     jest.advanceTimersByTime(1);
-    expect(setbacks.isBackingOff(1)).toBe(false);
+    expect(backoffs.isBackingOff(1)).toBe(false);
   });
 
   it('backs off longer each time, up to a minute', async () => {
@@ -31,21 +31,21 @@ describe('an item that failed', () => {
   it('starts over at the shortest back-off after a success, and returns its result', async () => {
     await fails(1);
     await fails(1);
-    expect(await setbacks.attempt(1, async () => 'done', noted)).toBe('done');
-    expect(setbacks.isBackingOff(1)).toBe(false);
+    expect(await backoffs.attempt(1, async () => 'done', noted)).toBe('done');
+    expect(backoffs.isBackingOff(1)).toBe(false);
     await fails(1);
     expect(rests).toEqual([1_000, 2_000, 1_000]);
   });
 
   it('does not back off because the database is unavailable', async () => {
     const away = new Error('Connection terminated');
-    await expect(setbacks.attempt(1, () => Promise.reject(away), noted)).rejects.toBe(away);
-    expect([setbacks.isBackingOff(1), rests]).toEqual([false, []]);
+    await expect(backoffs.attempt(1, () => Promise.reject(away), noted)).rejects.toBe(away);
+    expect([backoffs.isBackingOff(1), rests]).toEqual([false, []]);
   });
 });
 
 function fails(id: number): Promise<unknown> {
-  return setbacks.attempt(id, () => Promise.reject(new Error('no luck')), noted);
+  return backoffs.attempt(id, () => Promise.reject(new Error('no luck')), noted);
 }
 
 function noted(_error: unknown, retryInMs: number): void {

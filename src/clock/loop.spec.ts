@@ -216,8 +216,8 @@ describe('the loops of a replica', () => {
   it('are not stalled in a pass that is slow but reports progress', async () => {
     const loops = new Loops({ roles: [] }, log, new Metrics());
     let progressed: () => void = () => undefined;
-    const slow = loops.create('slow', IDLE_MS, (signal, tell) => {
-      progressed = tell;
+    const slow = loops.create('slow', IDLE_MS, (signal, report) => {
+      progressed = report;
       return pass(signal);
     });
     slow.start();

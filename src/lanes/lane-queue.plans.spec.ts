@@ -20,7 +20,7 @@ interface Plan {
 interface Seen {
   readonly statement: string;
   /** Tables that are not read by the expected index. */
-  readonly astray: readonly string[];
+  readonly unexpected: readonly string[];
   readonly sortsRows: boolean;
 }
 
@@ -159,7 +159,7 @@ async function checkAll(situation: string): Promise<void> {
   });
   await database.query(`UPDATE lane SET leased_until = '-infinity', token = NULL, crashes = 0`);
   expect(new Set(seen.map(({ statement }) => statement)).size).toBeGreaterThan(0);
-  expect(seen.filter(({ astray, sortsRows }) => astray.length > 0 || sortsRows)).toEqual([]);
+  expect(seen.filter(({ unexpected, sortsRows }) => unexpected.length > 0 || sortsRows)).toEqual([]);
   times.push(`${situation.padEnd(32)} ${await measure()}`);
 }
 
@@ -191,7 +191,7 @@ async function withEveryPlan(work: () => Promise<void>): Promise<void> {
           const plan = row!['QUERY PLAN']![0].Plan;
           // Before PostgreSQL 17 hinted lanes are sorted: no more of them than the hint has, each with its first row.
           const sorted = statement !== 'leaseHinted' && sortsRows(plan);
-          seen.push({ statement, astray: astrayIn(plan), sortsRows: sorted });
+          seen.push({ statement, unexpected: unexpectedIn(plan), sortsRows: sorted });
         }
       };
       const explaining = {
@@ -220,7 +220,7 @@ function readsIn(plan: Plan): Plan[] {
   return [...own, ...(plan.Plans ?? []).flatMap(readsIn)];
 }
 
-function astrayIn(plan: Plan): string[] {
+function unexpectedIn(plan: Plan): string[] {
   return readsIn(plan)
     .filter((read) => read['Node Type'] !== 'Tid Scan')
     .filter((read) => !WAYS[read['Index Name'] ?? '']?.test(read['Index Cond'] ?? ''))

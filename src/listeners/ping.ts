@@ -43,7 +43,7 @@ export class Ping {
     if (result.kind === 'acknowledged') return { delivered: true, status: null, error: null, durationMs };
     const { status } = result;
     const delivered = status >= 200 && status < 300;
-    return { delivered, status, error: delivered ? null : `answered ${status}`, durationMs };
+    return { delivered, status, error: delivered ? null : `responded ${status}`, durationMs };
   }
 
   private async post(ping: Delivery, listener: Listener): Promise<CallResult> {

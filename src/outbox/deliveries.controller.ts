@@ -21,7 +21,7 @@ import { timeOf, timeParameter } from '../http/time.ts';
 import { validBody } from '../http/valid-body.ts';
 import { ApiListener } from '../listeners/listeners.openapi.ts';
 import { ListenersStore } from '../listeners/listeners-store.ts';
-import { LAST_ANSWER, listDeliveries } from './deliveries.sql.ts';
+import { LAST_STATUS, listDeliveries } from './deliveries.sql.ts';
 import { DELIVERY, DELIVERY_STATUSES, type DeliveryView } from './fan-out/deliveries.openapi.ts';
 import { type DeliveryRow, deliveryView, STATUS } from './fan-out/delivery-view.ts';
 import { ReplayStore } from './replay/replay-store.ts';
@@ -107,7 +107,7 @@ export class DeliveriesController {
   @ApiQuery({ name: 'type', required: false, description: 'Only of this message type.' })
   @ApiQuery({ name: 'since', required: false, schema: TIME, description: 'Created at or after; RFC 3339.' })
   @ApiQuery({
-    name: 'answer',
+    name: 'responseStatus',
     required: false,
     schema: { type: 'integer' },
     description: 'The HTTP status of the last response.',
@@ -115,8 +115,8 @@ export class DeliveriesController {
   @ApiPage(DELIVERY)
   async list(@Param('name') name: string, @Req() request: FastifyRequest) {
     const listener = await this.listeners.existing(name);
-    const names = ['status', 'key', 'type', 'since', 'answer', 'limit', 'cursor'] as const;
-    const { status, key, type, since, answer, ...rest } = queryOf(request.query, names);
+    const names = ['status', 'key', 'type', 'since', 'responseStatus', 'limit', 'cursor'] as const;
+    const { status, key, type, since, responseStatus, ...rest } = queryOf(request.query, names);
     if (status !== undefined && !DELIVERY_STATUSES.some((known) => known === status)) {
       throw new Problem('invalid', `status must be one of ${DELIVERY_STATUSES.join(', ')}.`);
     }
@@ -130,7 +130,7 @@ export class DeliveriesController {
     add('inbox.key =', key);
     add('inbox.type =', type);
     add('outbox.created_at >=', timeParameter('since', since));
-    add(`${LAST_ANSWER} =`, answerOf(answer));
+    add(`${LAST_STATUS} =`, statusOf(responseStatus));
     add('outbox.position <', page.after);
     if (status === 'dead' || status === 'discarded') conditions.push('outbox.lapsed_at IS NOT NULL');
     if (isWaiting(status)) conditions.push('outbox.settled_at IS NULL');
@@ -193,10 +193,10 @@ export class DeliveriesController {
   }
 }
 
-function answerOf(text: string | undefined): number | undefined {
+function statusOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (/^[1-5]\d\d$/.test(text)) return Number(text);
-  throw new Problem('invalid', 'answer must be an HTTP status, such as 503.');
+  throw new Problem('invalid', 'responseStatus must be an HTTP status, such as 503.');
 }
 
 function isWaiting(status: string | undefined): boolean {
@@ -205,5 +205,5 @@ function isWaiting(status: string | undefined): boolean {
 
 function deliveryOf(row: DeliveryRow & { message: string; type: string; key: string }): DeliveryView {
   const { attempts: _, attemptsTotal: __, ...delivery } = deliveryView(row);
-  return { ...delivery, message: row.message, type: row.type, key: row.key, answered: row.answered };
+  return { ...delivery, message: row.message, type: row.type, key: row.key, responseStatus: row.answered };
 }

@@ -3,7 +3,7 @@ import { withinBytes } from '../http/page-bytes.ts';
 import { ATTEMPT, JOIN_LEASE, STATUS } from './fan-out/delivery-view.ts';
 
 /** The HTTP status of the last response: of the attempt that settled it, else of the last one that failed. */
-export const LAST_ANSWER = `COALESCE(outbox.answered, (
+export const LAST_STATUS = `COALESCE(outbox.answered, (
   SELECT last.status FROM attempt AS last WHERE last.delivery = outbox.position
   ORDER BY last.delivery DESC, last.at DESC LIMIT 1))`;
 

@@ -17,14 +17,14 @@ const ITEMS: readonly Item[] = [
     roles: ['outbox', 'upkeep'],
     listeners: [
       row('legacy-erp', { state: 'disabled' }),
-      row('warehouse', { reason: 'circuit open: answered 500', openSince: since }),
+      row('warehouse', { reason: 'circuit open: responded 500', openSince: since }),
     ],
     dead: [
       {
         stage: 'outbox',
         listener: 'billing',
         group: null,
-        fingerprint: 'answered 422',
+        fingerprint: 'responded 422',
         count: 1,
         since,
         capped: false,

@@ -19,7 +19,7 @@ const SCREENS: readonly [name: string, hash: string, text: string | RegExp][] = 
   ['topics', '#/topics', 'analytics'],
   ['topic', '#/topic?name=orders', 'order-'],
   ['group', '#/group?name=analytics', 'Nobody reads'],
-  ['dead-letters', '#/dead-letters', 'answered 422'],
+  ['dead-letters', '#/dead-letters', 'responded 422'],
   ['holds', '#/holds', 'merging two accounts'],
   ['key', `#/key?key=${HELD_KEY}`, WAITING_ID],
   ['schedules', '#/schedules', 'every 10 minutes'],

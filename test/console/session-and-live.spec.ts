@@ -42,9 +42,9 @@ describeInBrowser('E15 the session and the stream of the console', () => {
     const page = await visit('#/now', { at: proxy.url });
     await page.getByText('The life of a message').waitFor();
     await page.getByRole('link', { name: /^Dead letters/ }).click();
-    await page.getByText('answered 422').first().waitFor();
+    await page.getByText('responded 422').first().waitFor();
     await page.reload();
-    await page.getByText('answered 422').first().waitFor();
+    await page.getByText('responded 422').first().waitFor();
   });
 
   it('shows what changes without a reload', async () => {

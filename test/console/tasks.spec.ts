@@ -118,7 +118,7 @@ describeInBrowser('E14 at 3 a.m., with at most three clicks from Now', () => {
     await task(async (page) => {
       await listeners(page).getByRole('link', { name: 'billing' }).click();
       await page.getByRole('button', { name: 'Test' }).click();
-      await page.getByText(/It answered 204 after/).waitFor();
+      await page.getByText(/It responded 204 after/).waitFor();
     });
   });
 
@@ -171,7 +171,7 @@ describeInBrowser('E14 at 3 a.m., with at most three clicks from Now', () => {
       ['#/message?id=order-3', 'Applied to the read models'],
       ['#/listener?name=billing', 'kept per key'],
       ['#/group?name=analytics', 'Nobody reads'],
-      ['#/dead-letters', 'answered 410'],
+      ['#/dead-letters', 'responded 410'],
       ['#/schedules', 'every 10 minutes'],
       ['#/activity', 'listener.pause'],
       ['#/system', 'Versions'],

@@ -42,10 +42,7 @@ const AREAS: readonly (readonly [string, RegExp])[] = [
   ['Accepting messages', /^(messages_(accepted|duplicate|refused)|ingest)_/],
   ['Processing messages', /^(messages_(ended|unhandled|sent)|message|inbox)_/],
   ['Deliveries and listeners', /^(deliver|listener|circuit|pull)/],
-  [
-    'What waits in the database',
-    /^(backlog|dead_letters$|holds$|messages_expiring|observed|astray|inconsistent)/,
-  ],
+  ['What waits in the database', /^(backlog|dead_letters$|holds$|messages_expiring|observed|inconsistent)/],
   ['Leases', /^(leases|fenced|taken_over)/],
   ['Upkeep', /^(retention|history|schedule|dead_letters_|revive|discard)/],
   ['Loops and the database', /./],

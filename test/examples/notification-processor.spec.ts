@@ -96,8 +96,8 @@ describe('outage notifications by pulling', () => {
     await deliveredAs(blocked, 'dead');
     await deliveredAs(bad, 'dead');
     await deliveredAs(good, 'finished');
-    expect(await delivery(blocked!)).toMatchObject({ attempt: 1, error: 'answered 403' });
-    expect(await delivery(bad!)).toMatchObject({ attempt: 1, error: 'answered 400' });
+    expect(await delivery(blocked!)).toMatchObject({ attempt: 1, error: 'responded 403' });
+    expect(await delivery(bad!)).toMatchObject({ attempt: 1, error: 'responded 400' });
     const alarm = () => operators.received.find(({ body }) => body.type === 'urn:sluice:alerts/dead-letters');
     await until(alarm);
     expect(alarm()!.body.data).toMatchObject({ listener: 'notifications' });
@@ -117,7 +117,7 @@ describe('outage notifications by pulling', () => {
     await deliveredAs(broken, 'dead');
     const [first, second] = telegram.received.filter(({ body }) => body.key === 'chat-301');
     expect(second!.at - first!.at).toBeGreaterThanOrEqual(1_995);
-    expect(await delivery(broken!)).toMatchObject({ attempt: 3, error: 'answered 500' });
+    expect(await delivery(broken!)).toMatchObject({ attempt: 3, error: 'responded 500' });
     expect(telegram.received.filter(({ body }) => body.key === 'chat-302')).toHaveLength(3);
   });
 });

@@ -75,7 +75,7 @@ async function work({ queue, telegram }: Environment, pace: Pace, signal: AbortS
   }
 }
 
-/** E5: what an answer of Telegram means. */
+/** E5: what a response of Telegram means. */
 async function send({ lease, key, payload }: Message, telegram: string, pace: Pace): Promise<Verdicts> {
   const verdicts: Verdicts = { acknowledge: [], retry: [], reject: [] };
   await pace.turn(key);
@@ -84,7 +84,7 @@ async function send({ lease, key, payload }: Message, telegram: string, pace: Pa
     body: JSON.stringify({ key, data: payload }),
   });
   pace.sentTo(key);
-  const reason = `answered ${status}`;
+  const reason = `responded ${status}`;
   if (status < 300) verdicts.acknowledge.push(lease);
   else if (status === 400 || status === 403) verdicts.reject.push({ lease, reason });
   else if (status === 429)

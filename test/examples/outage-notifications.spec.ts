@@ -150,8 +150,8 @@ describe('outage notifications', () => {
     await deliveredAs(blocked, 'dead');
     await deliveredAs(bad, 'dead');
     await deliveredAs(good, 'finished');
-    expect(await delivery(blocked)).toMatchObject({ attempt: 1, error: 'answered 403' });
-    expect(await delivery(bad)).toMatchObject({ attempt: 1, error: 'answered 400' });
+    expect(await delivery(blocked)).toMatchObject({ attempt: 1, error: 'responded 403' });
+    expect(await delivery(bad)).toMatchObject({ attempt: 1, error: 'responded 400' });
     const dead = (await one.call('GET', '/v1/listeners/telegram/deliveries?status=dead')).body.items;
     expect(dead.map(({ id }: { id: string }) => id)).toEqual(
       expect.arrayContaining([(await delivery(blocked)).id, (await delivery(bad)).id]),
@@ -175,7 +175,7 @@ describe('outage notifications', () => {
     telegram.respond = perUser({ 401: status(500) });
     const id = await notify(401);
     await deliveredAs(id, 'dead');
-    expect(await delivery(id)).toMatchObject({ attempt: 3, error: 'answered 500' });
+    expect(await delivery(id)).toMatchObject({ attempt: 3, error: 'responded 500' });
     expect(telegram.received).toHaveLength(3);
     expect(new Set(telegram.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
     const times = telegram.received.map(({ at }) => at);
@@ -190,9 +190,10 @@ describe('outage notifications', () => {
       operators.received.filter(({ body }) => body.type === 'urn:sluice:alerts/listener-disabled');
     await until(() => alerts().length === 1);
     expect(alerts()[0]!.body).toMatchObject({
-      data: { listener: 'telegram', reason: 'answered 403 5 times in a row' },
+      data: { listener: 'telegram', reason: 'responded 403 5 times in a row' },
     });
-    for (const id of ids) expect(await delivery(id)).toMatchObject({ status: 'dead', error: 'answered 403' });
+    for (const id of ids)
+      expect(await delivery(id)).toMatchObject({ status: 'dead', error: 'responded 403' });
 
     // Another replica knows it within 2 s; from then on nothing is sent.
     for (const replica of [one, other])

@@ -67,7 +67,7 @@ class TickDenormalizer {
 class UpdateDenormalizer {
   async prepare({ payload }: Message<Update>, signal: AbortSignal): Promise<Outage[]> {
     const response = await fetch(`${source.url}?${payload.subscriptionArgs}`, { signal });
-    if (!response.ok) throw new Error(`the source answered ${response.status}`);
+    if (!response.ok) throw new Error(`the source responded ${response.status}`);
     return (await response.json()) as Outage[];
   }
 

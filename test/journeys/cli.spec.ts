@@ -312,7 +312,7 @@ describe('sluice dead-letters', () => {
     expect(json.items.map(({ key }: { key: string }) => key).sort()).toEqual(['a', 'b', 'c', 'd']);
     expect((await sluice(['dead-letters', 'list', '--limit', '2'])).out.trim().split('\n')).toHaveLength(3);
     const groups = await sluice(['dead-letters', 'groups']);
-    expect(groups.out).toMatch(/^ +4 +outbox +deadly +answered 400$/m);
+    expect(groups.out).toMatch(/^ +4 +outbox +deadly +responded 400$/m);
 
     const dry = await sluice(['dead-letters', 'revive', '--listener', 'deadly', '--dry-run', '--json']);
     expect(dry.json).toMatchObject({ matched: 4, dryRun: true });

@@ -91,11 +91,11 @@ describe('what needs an operator', () => {
       return cluster.numberOf('down');
     })();
     await cluster.database.query(
-      `INSERT INTO gate (listener, closed_until, reason, openings) VALUES ($1, now() + interval '1 hour', 'circuit open: answered 500', 1)`,
+      `INSERT INTO gate (listener, closed_until, reason, openings) VALUES ($1, now() + interval '1 hour', 'circuit open: responded 500', 1)`,
       [number],
     );
     const open = await itemOnce('circuit-open', { listener: 'down' });
-    expect(open.sentence).toBe('The circuit of the listener down is open: answered 500.');
+    expect(open.sentence).toBe('The circuit of the listener down is open: responded 500.');
     expect(await act(open)).toBe(200);
     await cluster.call('DELETE', '/v1/listeners/down');
     await goneOnce('circuit-open');

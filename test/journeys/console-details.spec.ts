@@ -170,10 +170,10 @@ describe('the deliveries of a listener', () => {
     };
     expect(await list('')).toEqual([failed, dead]);
     expect(await list('type=listed/a')).toEqual([dead]);
-    expect(await list('answer=400')).toEqual([dead]);
-    expect(await list('answer=500')).toEqual([failed]);
-    expect(await list('answer=204')).toEqual([]);
+    expect(await list('responseStatus=400')).toEqual([dead]);
+    expect(await list('responseStatus=500')).toEqual([failed]);
+    expect(await list('responseStatus=204')).toEqual([]);
     expect(await list('since=2100-01-01T00:00:00Z')).toEqual([]);
-    expect((await get('/v1/listeners/listed/deliveries?answer=x')).status).toBe(422);
+    expect((await get('/v1/listeners/listed/deliveries?responseStatus=x')).status).toBe(422);
   });
 });

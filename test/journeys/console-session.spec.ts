@@ -202,7 +202,7 @@ describe('a session', () => {
     expect(extra.status).toBe(422);
   });
 
-  it('is started by a small body only: what strangers send must not take BODIES_LIMIT from producers', async () => {
+  it('is started by a small body only: what is sent without a session must not take BODIES_LIMIT from producers', async () => {
     const key = 'x'.repeat(4_096);
     expect((await signIn(key)).status).toBe(413);
     expect((await signIn(key.slice(0, 290))).status).toBe(401);

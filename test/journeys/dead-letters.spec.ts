@@ -140,7 +140,7 @@ describe('dead letters of the inbox', () => {
     await deadWithFollowers('revived');
     broken.clear();
     const response = await replicas[1]!.call('POST', '/v1/dead-letters/revived-bad/revive', {
-      body: { reason: 'mended' },
+      body: { reason: 'fixed' },
     });
     expect([response.status, response.body]).toEqual([
       200,
@@ -152,7 +152,7 @@ describe('dead letters of the inbox', () => {
       status: 'finished',
       attempt: 1,
       error: null,
-      ruling: { kind: 'revive', by: 'admin', reason: 'mended' },
+      ruling: { kind: 'revive', by: 'admin', reason: 'fixed' },
     });
     await until(async () => (await database.query(`SELECT FROM hold WHERE key = 'revived'`)).length === 0);
   });
@@ -501,13 +501,13 @@ describe('dead letters of the outbox', () => {
       type: 'resent/x',
       key: 'resent',
       attempt: 1,
-      error: 'answered 400',
-      fingerprint: 'answered 400',
+      error: 'responded 400',
+      fingerprint: 'responded 400',
     });
     await until(async () => (await call('GET', `/v1/dead-letters/${dead.id}`)).body.waiting === 2);
     expect((await call('GET', `/v1/dead-letters/${dead.id}`)).body).toMatchObject({
       payload: 1,
-      attempts: [{ attempt: 1, status: 400, excerpt: 'answer 400' }],
+      attempts: [{ attempt: 1, status: 400, excerpt: 'response 400' }],
     });
     receiver.respond = ok;
     expect((await call('POST', `/v1/dead-letters/${dead.id}/revive`)).status).toBe(200);
@@ -531,7 +531,7 @@ describe('dead letters of the outbox', () => {
     expect([attempts[0].error, attempts[48].error, attempts[49].error]).toEqual([
       'earlier 49',
       'earlier 1',
-      'answered 400',
+      'responded 400',
     ]);
     expect((await call('GET', `/v1/dead-letters/${dead.id}`)).body).toMatchObject({
       attempts,
@@ -585,7 +585,7 @@ describe('dead letters of the outbox', () => {
     await until(async () => (await database.query('SELECT FROM gate')).length === 1);
     const story = async () => (await call('GET', '/v1/messages/patient-1')).body.deliveries[0];
     await until(async () => (await story()).status === 'held');
-    expect(await story()).toMatchObject({ attempt: 0, error: 'answered 503' });
+    expect(await story()).toMatchObject({ attempt: 0, error: 'responded 503' });
   });
 });
 
@@ -599,7 +599,7 @@ describe('the alarm', () => {
       ).map(({ key, payload }) => [key, payload.threshold]);
     const ofInbox = async () => (await alerts()).filter(([key]) => key === 'inbox');
     const clear = async () => {
-      await call('POST', '/v1/dead-letters/discard', { filter: {}, reason: 'begin anew' });
+      await call('POST', '/v1/dead-letters/discard', { filter: {}, reason: 'start over' });
       await until(
         async () => (await database.query('SELECT FROM dead_letter_alarm WHERE threshold > 0')).length === 0,
       );

@@ -79,7 +79,7 @@ function byHand(receiver: Receiver): ServerResponse[] {
 describe('E12 the circuit breaker of a listener', () => {
   it('opens for 30 s when most of the last calls failed, and nothing is sent on any replica', async () => {
     const { receiver, tried } = await openCircuit('opens');
-    expect(await gateOf('opens')).toMatchObject({ openings: 1, reason: 'circuit open: answered 500' });
+    expect(await gateOf('opens')).toMatchObject({ openings: 1, reason: 'circuit open: responded 500' });
     expect(tried).toBeGreaterThanOrEqual(10);
     expect(tried).toBeLessThan(20);
     expect((await gateOf('opens'))!.seconds).toBeGreaterThan(25);
@@ -120,7 +120,7 @@ describe('E12 the circuit breaker of a listener', () => {
     const first = await one!.takeProbe(number, 20_000);
     await letTimePass('overlaps');
     const second = await two!.takeProbe(number, 20_000);
-    await one!.probeFailed(number, 'circuit open: answered 503', first!);
+    await one!.probeFailed(number, 'circuit open: responded 503', first!);
     await one!.returnProbe(number, 0, first!);
     expect(await gateOf('overlaps')).toMatchObject({ reason: 'probing' });
     expect((await gateOf('overlaps'))!.seconds).toBeGreaterThan(10);
@@ -144,11 +144,11 @@ describe('E12 the circuit breaker of a listener', () => {
     const waiting = byHand(receiver);
     await letTimePass('late');
     await until(() => waiting.length === 1);
-    await other.app.nest.get(Gates).pause(await cluster.numberOf('late'), 600_000, 'answered 429', false);
+    await other.app.nest.get(Gates).pause(await cluster.numberOf('late'), 600_000, 'responded 429', false);
     receiver.respond = ok;
     waiting[0]!.writeHead(204).end();
     await until(async () => (await cluster.counts('late')).finished === 1);
-    expect(await gateOf('late')).toMatchObject({ openings: 0, reason: 'answered 429' });
+    expect(await gateOf('late')).toMatchObject({ openings: 0, reason: 'responded 429' });
     expect((await gateOf('late'))!.seconds).toBeGreaterThan(500);
     await polledTimes(3);
     expect(receiver.received).toHaveLength(tried + 1);
@@ -208,7 +208,7 @@ describe('E12 the circuit breaker of a listener', () => {
     await pausedFor(12);
     const gates = cluster.replica.app.nest.get(Gates);
     const number = await cluster.numberOf('again');
-    for (let n = 0; n < 3; n++) await gates.pause(number, 1_000, 'answered 503', false);
+    for (let n = 0; n < 3; n++) await gates.pause(number, 1_000, 'responded 503', false);
     expect((await gateOf('again'))!.pauses).toBe(12);
 
     receiver.respond = ok;

@@ -275,7 +275,7 @@ describe('E11 a listener that keeps failing', () => {
     expect(await stateOf('mixed')).toMatchObject({ state: 'active' });
     await respondWith(403);
     await until(async () => (await stateOf('mixed')).state === 'disabled');
-    expect(await stateOf('mixed')).toMatchObject({ stateReason: 'answered 403 3 times in a row' });
+    expect(await stateOf('mixed')).toMatchObject({ stateReason: 'responded 403 3 times in a row' });
     expect(data(receiver)).toHaveLength(6);
     await cluster.call('POST', '/v1/listeners/mixed/resume');
     await respondWith(403);
@@ -304,7 +304,7 @@ describe('E11 a listener that keeps failing', () => {
     await refuse(1, 5);
     // Refusals of a replica that does not know of the resume.
     for (let n = 0; n < 3; n++) await health.respondedWith(listener, 403);
-    await health.disable(listener, 'answered 410');
+    await health.disable(listener, 'responded 410');
     for (const replica of cluster.replicas)
       await waitUntilKnown(replica, 'resumed', ({ revision }) => revision > listener.revision);
     await post('f', 'g');

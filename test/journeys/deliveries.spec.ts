@@ -92,13 +92,13 @@ describe('deliveries', () => {
     for (const one of receiver.received)
       expect(one.headers.traceparent).toBe(`00-${hex}-${hex.slice(16)}-00`);
     const [delivery] = (await story(id)).deliveries;
-    expect(delivery).toMatchObject({ attempt: 3, error: 'answered 500' });
+    expect(delivery).toMatchObject({ attempt: 3, error: 'responded 500' });
     expect(delivery.attempts).toHaveLength(3);
     expect(delivery.attempts[0]).toMatchObject({
       attempt: 1,
       status: 500,
-      error: 'answered 500',
-      excerpt: 'answer 500',
+      error: 'responded 500',
+      excerpt: 'response 500',
     });
   });
 
@@ -129,7 +129,7 @@ describe('deliveries', () => {
     expect((await story(first)).deliveries[0]).toMatchObject({
       status: 'dead',
       attempt: 1,
-      error: 'answered 403',
+      error: 'responded 403',
     });
   });
 
@@ -165,7 +165,7 @@ describe('deliveries', () => {
     await until(() => alerts.received.length === 1);
     expect(alerts.received[0]!.body).toMatchObject({
       type: 'urn:sluice:alerts/listener-disabled',
-      data: { listener: 'gone', reason: 'answered 410' },
+      data: { listener: 'gone', reason: 'responded 410' },
     });
     const pending = await post('gone/x', 'b', 2);
     await until(async () => (await story(pending)).deliveries[0]?.status === 'pending');

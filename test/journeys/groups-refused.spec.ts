@@ -10,9 +10,9 @@ const call = (method: string, path: string, body?: unknown, key?: string) =>
   replica.call(method, path, { body, ...(key ? { key } : {}) });
 
 async function problem(method: string, path: string, body?: unknown): Promise<[number, string, string[]]> {
-  const { status, body: answer } = await call(method, path, body);
-  const pointers = (answer?.errors ?? []).map(({ pointer }: { pointer: string }) => pointer);
-  return [status, String(answer?.type).replace('urn:sluice:problems/', ''), pointers];
+  const { status, body: response } = await call(method, path, body);
+  const pointers = (response?.errors ?? []).map(({ pointer }: { pointer: string }) => pointer);
+  return [status, String(response?.type).replace('urn:sluice:problems/', ''), pointers];
 }
 
 beforeAll(async () => {

@@ -375,7 +375,7 @@ describe('a poll', () => {
     expect((await poll(group, member)).batches).toHaveLength(1);
   });
 
-  it('that waits at a replica which stops is answered at once, empty', async () => {
+  it('that waits at a replica which stops gets a response at once, empty', async () => {
     const { group } = await createGroup();
     const { member } = await join(group);
     const stopping = await startApp(database);

@@ -287,16 +287,16 @@ describe('the state of a listener', () => {
     const engine = one.app.nest.get(Listeners);
     const [listener] = engine.of('broken/x');
     const both = [
-      engine.disable(listener!, 'answered 410'),
-      other.app.nest.get(Listeners).disable(listener!, 'answered 410'),
+      engine.disable(listener!, 'responded 410'),
+      other.app.nest.get(Listeners).disable(listener!, 'responded 410'),
     ];
     expect((await Promise.all(both)).sort()).toEqual([false, true]);
     const shown = (await get('broken')).body;
-    expect([shown.state, shown.stateReason, shown.stateBy]).toEqual(['disabled', 'answered 410', 'sluice']);
+    expect([shown.state, shown.stateReason, shown.stateBy]).toEqual(['disabled', 'responded 410', 'sluice']);
     expect(engine.of('broken/x').map(({ state }) => state)).toEqual(['disabled']);
     expect((await act('broken', 'resume')).body.state).toBe('active');
     // Earlier failures do not count any more.
-    expect(await engine.disable(listener!, 'answered 410')).toBe(false);
+    expect(await engine.disable(listener!, 'responded 410')).toBe(false);
   });
 
   it('that an operator paused is not changed by the engine', async () => {
@@ -364,7 +364,7 @@ describe('a test of a listener', () => {
     expect((await act('pinged', 'test')).body).toMatchObject({
       delivered: false,
       status: 500,
-      error: 'answered 500',
+      error: 'responded 500',
     });
     await put('pinged', { url: 'http://127.0.0.1:9999/nobody' });
     expect((await act('pinged', 'test')).body).toMatchObject({

@@ -39,9 +39,9 @@ describe('what a consumer sends is refused with the place of each fault', () => 
     ['an unknown field', { maximum: 5 }, '/maximum', /not a known field/],
   ])('a pull of %s', async (_, body, pointer, detail) => {
     const strict = await queue('strict');
-    const answer = await strict.consumer.call('pull', body);
-    expect([answer.status, answer.body.type]).toEqual([422, 'urn:sluice:problems/invalid']);
-    expect(answer.body.errors).toEqual([{ pointer, detail: expect.stringMatching(detail) }]);
+    const response = await strict.consumer.call('pull', body);
+    expect([response.status, response.body.type]).toEqual([422, 'urn:sluice:problems/invalid']);
+    expect(response.body.errors).toEqual([{ pointer, detail: expect.stringMatching(detail) }]);
   });
 
   it.each<[string, unknown, string, RegExp]>([
@@ -88,9 +88,9 @@ describe('what a consumer sends is refused with the place of each fault', () => 
     ['an unknown list', { acknowledge: [LEASE], forget: [] }, '/forget', /not a known field/],
   ])('an acknowledgement of %s', async (_, body, pointer, detail) => {
     const strict = await queue('strict');
-    const answer = await strict.consumer.call('acknowledge', body);
-    expect([answer.status, answer.body.type]).toEqual([422, 'urn:sluice:problems/invalid']);
-    expect(answer.body.errors).toEqual([{ pointer, detail: expect.stringMatching(detail) }]);
+    const response = await strict.consumer.call('acknowledge', body);
+    expect([response.status, response.body.type]).toEqual([422, 'urn:sluice:problems/invalid']);
+    expect(response.body.errors).toEqual([{ pointer, detail: expect.stringMatching(detail) }]);
   });
 
   it('and changes nothing', async () => {
@@ -98,8 +98,8 @@ describe('what a consumer sends is refused with the place of each fault', () => 
     await kept.post('a');
     const [message] = await kept.consumer.pull();
     const lease = message!.lease;
-    const answer = await kept.consumer.call('acknowledge', { acknowledge: [lease], extend: [{ lease }] });
-    expect(answer.status).toBe(422);
+    const response = await kept.consumer.call('acknowledge', { acknowledge: [lease], extend: [{ lease }] });
+    expect(response.status).toBe(422);
     expect(await kept.consumer.acknowledge(message!)).toEqual(['done']);
   });
 
@@ -107,8 +107,8 @@ describe('what a consumer sends is refused with the place of each fault', () => 
     const empty = await queue('empty');
     await empty.post('a');
     expect((await empty.consumer.call('pull')).body.messages).toHaveLength(1);
-    const answer = await empty.consumer.call('acknowledge');
-    expect([answer.status, answer.body.type]).toEqual([400, 'urn:sluice:problems/malformed-json']);
+    const response = await empty.consumer.call('acknowledge');
+    expect([response.status, response.body.type]).toEqual([400, 'urn:sluice:problems/malformed-json']);
   });
 });
 
@@ -123,18 +123,18 @@ describe('who may pull what', () => {
       }
     const [webhook, nobody] = ['called', 'nobody'].map((name) => new TestConsumer(cluster.replica, name));
     const acknowledge = { acknowledge: [LEASE] };
-    for (const answer of [await webhook!.call('pull'), await webhook!.call('acknowledge', acknowledge)])
-      expect([answer.status, answer.body.detail]).toEqual([409, expect.stringContaining('webhooks')]);
-    for (const answer of [await nobody!.call('pull'), await nobody!.call('acknowledge', acknowledge)])
-      expect(answer.status).toBe(404);
+    for (const response of [await webhook!.call('pull'), await webhook!.call('acknowledge', acknowledge)])
+      expect([response.status, response.body.detail]).toEqual([409, expect.stringContaining('webhooks')]);
+    for (const response of [await nobody!.call('pull'), await nobody!.call('acknowledge', acknowledge)])
+      expect(response.status).toBe(404);
     expect(await scoped.consumer.pull()).toEqual([]);
   });
 
   it('what only webhooks have is refused', async () => {
     const pulled = await queue('pulled');
     for (const route of ['test', 'rotate-secret']) {
-      const answer = await pulled.call('POST', `/${route}`);
-      expect([answer.status, answer.body.detail]).toEqual([409, expect.stringContaining('"pull"')]);
+      const response = await pulled.call('POST', `/${route}`);
+      expect([response.status, response.body.detail]).toEqual([409, expect.stringContaining('"pull"')]);
     }
   });
 });
@@ -186,14 +186,14 @@ describe('the definition of a queue', () => {
     ['nothing in flight', { maxInFlight: 0 }, '/maxInFlight', /1 to 20000/],
     ['a mode that does not exist', { mode: 'push' }, '/mode', /must be "webhook", "pull"/],
   ])('must not have %s', async (_, change, pointer, detail) => {
-    const answer = await put('refused', { mode: 'pull', types: ['x'], ...change });
-    expect(answer.status).toBe(422);
-    expect(answer.body.errors).toContainEqual({ pointer, detail: expect.stringMatching(detail) });
+    const response = await put('refused', { mode: 'pull', types: ['x'], ...change });
+    expect(response.status).toBe(422);
+    expect(response.body.errors).toContainEqual({ pointer, detail: expect.stringMatching(detail) });
   });
 
   it('of a webhook must not have what is for queues', async () => {
-    const answer = await put('refused', { types: ['x'], url: 'https://1.1.1.1/', lease: '30s' });
-    expect(answer.body.errors).toEqual([{ pointer: '/lease', detail: 'is only for the mode "pull"' }]);
+    const response = await put('refused', { types: ['x'], url: 'https://1.1.1.1/', lease: '30s' });
+    expect(response.body.errors).toEqual([{ pointer: '/lease', detail: 'is only for the mode "pull"' }]);
   });
 
   it('becomes a webhook and back when nothing is pending, and not before', async () => {

@@ -176,8 +176,8 @@ describe.each(['before', 'after'] as const)('when the database is cut off %s a C
     const [message] = await consumer.pull({ wait: '20s' });
     expect(message).toMatchObject({ id, attempt: 1 });
     proxy.cutAtCommit(when);
-    const answer = await consumer.call('acknowledge', { acknowledge: [message!.lease] });
-    expect([answer.status, answer.body.type]).toEqual([503, 'urn:sluice:problems/database-away']);
+    const response = await consumer.call('acknowledge', { acknowledge: [message!.lease] });
+    expect([response.status, response.body.type]).toEqual([503, 'urn:sluice:problems/database-away']);
     expect(await consumer.acknowledge(message!)).toEqual(['done']);
     expect(await cluster.counts(name)).toEqual({ finished: 1 });
   });

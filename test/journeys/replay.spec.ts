@@ -64,8 +64,8 @@ describe('replay', () => {
     );
     const [delivery] = await cluster.deliveries(items[0].message);
     expect(delivery!.attempts).toMatchObject([
-      { error: `delivered; sent again by replay ${started.id}`, excerpt: 'answer 201' },
-      { error: null, excerpt: 'answer 200' },
+      { error: `delivered; sent again by replay ${started.id}`, excerpt: 'response 201' },
+      { error: null, excerpt: 'response 200' },
     ]);
   });
 
@@ -317,8 +317,8 @@ describe('replay', () => {
         CREATE FUNCTION refuse_${which}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
         CREATE TRIGGER refuse_${which} BEFORE UPDATE ON outbox FOR EACH ROW
           WHEN (${FAILS[which]}) EXECUTE FUNCTION refuse_${which}()`);
-    const mend = (which: Which) => cluster.database.query(`DROP FUNCTION IF EXISTS refuse_${which} CASCADE`);
-    afterEach(() => Promise.all(BOTH.map(mend)));
+    const fix = (which: Which) => cluster.database.query(`DROP FUNCTION IF EXISTS refuse_${which} CASCADE`);
+    afterEach(() => Promise.all(BOTH.map(fix)));
 
     it.each([
       ['replay', 'ruling', 'ruling'],
@@ -337,11 +337,11 @@ describe('replay', () => {
       await held(1_000);
       const [live] = await cluster.post({ type: `${listener}/live`, key: 'a', payload: 'live' });
       await cluster.delivery(live, 'held');
-      await mend(through);
+      await fix(through);
       await held(1_101);
       await passes(listener, 'b');
       expect(data(receiver)).toEqual(['b']);
-      for (const which of BOTH) await mend(which);
+      for (const which of BOTH) await fix(which);
       await Promise.all([finished(one), finished(other)]);
       await cluster.delivery(live, 'finished');
       expect(data(receiver)).toEqual(['b', ...NUMBERS, 'live']);
@@ -373,7 +373,7 @@ describe('replay', () => {
       await held(502);
       await passes('behind', 'b');
       expect(data(receiver)).toEqual(['b']);
-      await mend('ruling');
+      await fix('ruling');
       await Promise.all([finished(ruling), finished(again)]);
       await cluster.delivery(live, 'finished');
       expect(data(receiver)).toEqual(['b', ...NUMBERS.filter((n) => n % 2 === 0), 'again', 'live']);
@@ -402,7 +402,7 @@ describe('replay', () => {
           await revive();
           await held(501);
         }
-        await mend('replay');
+        await fix('replay');
         if (when === 'after') {
           await held(600);
           await passes(when, 'b');
@@ -453,7 +453,7 @@ describe('replay', () => {
     await cluster.database.query(old, listener);
     receiver.respond = status(503, { 'retry-after': '60' });
     await replay('anew');
-    const asked = `SELECT status, attempt FROM outbox WHERE listener = $1 AND error = 'answered 503'`;
+    const asked = `SELECT status, attempt FROM outbox WHERE listener = $1 AND error = 'responded 503'`;
     await until(async () => (await cluster.database.query(asked, listener)).length === 1);
     await cluster.replica.app.nest.get(Retention).sweep();
     expect(await cluster.database.query(asked, listener)).toEqual([{ status: 'held', attempt: 0 }]);

@@ -38,7 +38,7 @@ const ids = async () => {
 };
 
 /** Loops that would be stalled in an hour: those in the middle of a pass. */
-const standingStill = () => replica.app.nest.get(Loops).stalled(Date.now() + 3_600_000);
+const stalledLoops = () => replica.app.nest.get(Loops).stalled(Date.now() + 3_600_000);
 
 describe('retention', () => {
   it('A10 A11 removes settled rows, each status after its own time, and nothing that is pending', async () => {
@@ -51,8 +51,8 @@ describe('retention', () => {
     await inbox('expired-old', 'expired', '31 days');
     await inbox('superseded-old', 'superseded', '8 days');
     await inbox('waiting', 'pending', '0');
-    const [unsent] = await inbox('still-owed', 'finished', '8 days');
-    const [pending] = await inbox('owed-long-ago', 'finished', '8 days');
+    const [unsent] = await inbox('with-unsent-delivery', 'finished', '8 days');
+    const [pending] = await inbox('with-pending-delivery', 'finished', '8 days');
     await database.query(
       `INSERT INTO outbox (listener, lane, message, key, sequence) VALUES (1, 256, $1, 'k', 1)`,
       [unsent.position],
@@ -65,7 +65,13 @@ describe('retention', () => {
 
     await replica.app.nest.get(Retention).sweep();
 
-    expect(await ids()).toEqual(['dead-new', 'discarded-new', 'finished-new', 'still-owed', 'waiting']);
+    expect(await ids()).toEqual([
+      'dead-new',
+      'discarded-new',
+      'finished-new',
+      'with-unsent-delivery',
+      'waiting',
+    ]);
     expect(await database.query('SELECT 1 FROM outbox')).toHaveLength(1);
   });
 
@@ -254,21 +260,21 @@ describe('retention', () => {
 
     await database.query('DROP FUNCTION refuse CASCADE');
     await until(async () => (await ids()).length === 0);
-    await until(() => !standingStill().includes('retention'));
+    await until(() => !stalledLoops().includes('retention'));
   });
 
   it('is shown by health and metrics when it hangs', async () => {
-    expect(standingStill()).not.toContain('retention');
+    expect(stalledLoops()).not.toContain('retention');
     const { text } = await replica.call('GET', '/metrics');
     expect(text).toMatch(/sluice_loop_last_progress_timestamp_seconds\{loop="retention"\} \d/);
     const other = await openSession(database);
     await other.query('BEGIN; LOCK TABLE outbox');
     replica.app.nest.get(ScheduledJobs).tick('retention');
     await untilBlocked(database);
-    expect(standingStill()).toContain('retention');
+    expect(stalledLoops()).toContain('retention');
     await other.query('COMMIT');
     await other.close();
-    await until(() => !standingStill().includes('retention'));
+    await until(() => !stalledLoops().includes('retention'));
   });
 
   it('removes audit entries after their own time, and finished actions with them', async () => {

@@ -5,7 +5,7 @@ import { hasNatsServer, type NatsServer, startNatsServer } from '../support/nats
 import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-const LOGIN = { user: 'sluice', pass: 'not-in-any-answer' };
+const LOGIN = { user: 'sluice', pass: 'not-in-any-response' };
 const CONFIG = `max_payload: 64KB
 authorization { users: [
   { user: "${LOGIN.user}", password: "${LOGIN.pass}" },
@@ -41,9 +41,9 @@ const CREDENTIALS = { username: LOGIN.user, password: LOGIN.pass };
       },
     });
   const post = async (type: string, key: string, payload: unknown = {}): Promise<string> => {
-    const answer = await replica.call('POST', '/v1/messages', { body: { type, key, payload } });
-    expect(answer.status).toBe(202);
-    return answer.body.id;
+    const response = await replica.call('POST', '/v1/messages', { body: { type, key, payload } });
+    expect(response.status).toBe(202);
+    return response.body.id;
   };
   const deliveriesOf = async (id: string) =>
     (await replica.call('GET', `/v1/messages/${id}`)).body.deliveries;
@@ -85,15 +85,15 @@ const CREDENTIALS = { username: LOGIN.user, password: LOGIN.pass };
   it('shows where it publishes, and its credentials to nobody', async () => {
     await put('shown');
     for (const key of [undefined, READ_KEY]) {
-      const answer = await replica.call('GET', '/v1/listeners/shown', key ? { key } : {});
-      expect(answer.body).toMatchObject({
+      const response = await replica.call('GET', '/v1/listeners/shown', key ? { key } : {});
+      expect(response.body).toMatchObject({
         mode: 'nats',
         nats: { servers: [nats.url], subject: 'orders.shown.{key}', stream: 'ORDERS' },
         credentials: { username: '(hidden)', password: '(hidden)' },
         timeout: '15s',
       });
-      expect(answer.text).not.toContain(LOGIN.pass);
-      expect(answer.body).not.toHaveProperty('url');
+      expect(response.text).not.toContain(LOGIN.pass);
+      expect(response.body).not.toHaveProperty('url');
     }
     const rows = await database.query<{ row: string }>('SELECT listener::text AS row FROM listener');
     expect(rows.map(({ row }) => row).join()).not.toContain(LOGIN.pass);
@@ -133,7 +133,7 @@ const CREDENTIALS = { username: LOGIN.user, password: LOGIN.pass };
     await put('lost', { servers: [`nats://127.0.0.1:${proxy.port}`] });
     const first = await post('lost/x', 'k');
     await until(async () => (await statusOf(first)) === 'finished');
-    proxy.swallowAnswers();
+    proxy.swallowReplies();
     const second = await post('lost/x', 'k');
     await until(async () => (await storedOf('lost')).length === 2);
     expect(await statusOf(second)).not.toBe('finished');
@@ -147,10 +147,10 @@ const CREDENTIALS = { username: LOGIN.user, password: LOGIN.pass };
   });
   const lastErrorOf = async (id: string, nth: number) => (await deliveriesOf(id))[0].attempts[nth].error;
 
-  it('fails in time when the server takes messages and never acknowledges, and connects anew', async () => {
+  it('fails in time when the server takes messages and never acknowledges, and connects again', async () => {
     const proxy = await startBrokerProxy(nats.port);
     await put('silent', { servers: [`nats://127.0.0.1:${proxy.port}`] }, { timeout: '1s' });
-    proxy.swallowAnswers();
+    proxy.swallowReplies();
     const id = await post('silent/x', 'k');
     await until(async () => (await lastError(id)).startsWith('timeout: '));
     proxy.cut();

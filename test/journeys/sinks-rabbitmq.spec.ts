@@ -46,9 +46,9 @@ const RESTART_MS = 120_000;
       },
     });
   const post = async (type: string, key: string, payload: unknown = {}): Promise<string> => {
-    const answer = await replica.call('POST', '/v1/messages', { body: { type, key, payload } });
-    expect(answer.status).toBe(202);
-    return answer.body.id;
+    const response = await replica.call('POST', '/v1/messages', { body: { type, key, payload } });
+    expect(response.status).toBe(202);
+    return response.body.id;
   };
   const deliveryOf = async (id: string) =>
     (await replica.call('GET', `/v1/messages/${id}`)).body.deliveries[0];
@@ -141,7 +141,7 @@ const RESTART_MS = 120_000;
     await put('lost', { servers: [`amqp://127.0.0.1:${proxy.port}`] });
     const first = await post('lost/x', 'k');
     await until(async () => (await statusOf(first)) === 'finished');
-    proxy.swallowAnswers();
+    proxy.swallowReplies();
     const second = await post('lost/x', 'k');
     await until(() => proxy.swallowed > 0);
     proxy.cut();

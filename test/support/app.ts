@@ -6,7 +6,7 @@ import { OpenApi } from '../../src/http/openapi.ts';
 import { READ_MODELS } from '../../src/read-models/read-models.module.ts';
 import { createLog } from '../../src/telemetry/logger.ts';
 import type { TestDatabase } from './database.ts';
-import { DescribedAnswers, type Document } from './described-answers.ts';
+import { DescribedResponses, type Document } from './described-responses.ts';
 
 export const ADMIN_KEY = 'sk_admin_0123456789abcdefghij';
 export const PRODUCE_KEY = 'sk_produce_0123456789abcdefghij';
@@ -66,7 +66,7 @@ export async function startApp(
   );
   if (readModels) await migrate(database.url, settings, readModels);
   const app = await createApp(database.url, settings, log, readModels ?? READ_MODELS);
-  const undescribed = watchAnswers(app);
+  const undescribed = watchResponses(app);
   const url = await app.listen();
   return {
     app,
@@ -86,11 +86,11 @@ export async function startApp(
 }
 
 /**
- * Compares every answer of the replica, whoever asked for it, with its OpenAPI document: a journey fails if the two differ.
+ * Compares every response of the replica, whoever requested it, with its OpenAPI document: a journey fails if the two differ.
  * Returns the differences, which grow.
  */
-function watchAnswers({ nest }: App): string[] {
-  const described = new DescribedAnswers(nest.get(OpenApi).document as unknown as Document);
+function watchResponses({ nest }: App): string[] {
+  const described = new DescribedResponses(nest.get(OpenApi).document as unknown as Document);
   const undescribed: string[] = [];
   nest
     .getHttpAdapter()

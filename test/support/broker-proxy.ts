@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A TCP proxy to a broker that can lose what the broker answers. */
+/** A TCP proxy to a broker that can lose what the broker replies. */
 export interface BrokerProxy {
   readonly port: number;
   /** What the broker sends from now on does not arrive; what it is sent still does. */
-  swallowAnswers(): void;
-  /** Bytes of answers that were swallowed so far. */
+  swallowReplies(): void;
+  /** Bytes of replies that were swallowed so far. */
   readonly swallowed: number;
   /** Ends all connections, and forwards everything on the next ones. */
   cut(): void;
@@ -43,7 +43,7 @@ export async function startBrokerProxy(port: number): Promise<BrokerProxy> {
   };
   return {
     port: (server.address() as AddressInfo).port,
-    swallowAnswers: () => {
+    swallowReplies: () => {
       isSwallowing = true;
     },
     get swallowed() {

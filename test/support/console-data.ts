@@ -160,7 +160,7 @@ async function messages(call: Call): Promise<void> {
   });
 }
 
-/** The failing ones have died, and the listener with the wrong answers is disabled. */
+/** The failing ones have died, and the listener with the wrong responses is disabled. */
 async function untilSettled(call: Call): Promise<void> {
   await until(async () => {
     const backlog = await call('GET', '/v1/backlog');

@@ -35,16 +35,16 @@ export class TestConsumer {
   ) {}
 
   async pull(options: PullOptions = {}): Promise<PulledMessage[]> {
-    const answer = await this.call('pull', options);
-    if (answer.status !== 200) throw new Error(`pull: ${answer.status} ${answer.text}`);
-    return answer.body.messages;
+    const response = await this.call('pull', options);
+    if (response.status !== 200) throw new Error(`pull: ${response.status} ${response.text}`);
+    return response.body.messages;
   }
 
   /** The outcome of each lease, in the order of the request. */
   async settle(body: Acknowledgement): Promise<string[]> {
-    const answer = await this.call('acknowledge', body);
-    if (answer.status !== 200) throw new Error(`acknowledge: ${answer.status} ${answer.text}`);
-    return answer.body.leases.map(({ outcome }: { outcome: string }) => outcome);
+    const response = await this.call('acknowledge', body);
+    if (response.status !== 200) throw new Error(`acknowledge: ${response.status} ${response.text}`);
+    return response.body.leases.map(({ outcome }: { outcome: string }) => outcome);
   }
 
   acknowledge(...messages: readonly Pick<PulledMessage, 'lease'>[]): Promise<string[]> {

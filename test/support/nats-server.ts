@@ -93,8 +93,8 @@ export async function startNatsServer(
     url: `nats://127.0.0.1:${port}`,
     port,
     connections: async () => {
-      const answer = await fetch(`http://127.0.0.1:${monitor}/connz`);
-      const { connections } = (await answer.json()) as { connections: { name?: string }[] };
+      const response = await fetch(`http://127.0.0.1:${monitor}/connz`);
+      const { connections } = (await response.json()) as { connections: { name?: string }[] };
       return connections.flatMap(({ name }) => name ?? []);
     },
     start,

@@ -26,7 +26,7 @@ export const ok: Responder = (_received, response) => void response.writeHead(20
 export const status =
   (code: number, headers: Record<string, string> = {}): Responder =>
   (_received, response) =>
-    void response.writeHead(code, headers).end(`answer ${code}`);
+    void response.writeHead(code, headers).end(`response ${code}`);
 /** Reads the request and never responds. */
 export const hang: Responder = () => undefined;
 

@@ -53,7 +53,7 @@ function renderOne(group: GroupDetails, _: unknown, cellLimit: number): string {
           members,
           [
             { title: 'MEMBER', of: nameOf },
-            { title: 'STATE', of: ({ alive }) => (alive ? 'alive' : 'SILENT') },
+            { title: 'STATE', of: ({ alive }) => (alive ? 'alive' : 'dead') },
             { title: 'SEEN', of: ({ seenAt }) => seenAt },
             { title: 'PARTITIONS', of: (member) => member.partitions, right: true },
             { title: 'IN FLIGHT', of: ({ inFlight }) => inFlight, right: true },

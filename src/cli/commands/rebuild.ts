@@ -27,7 +27,7 @@ interface Rebuild {
 
 export const rebuild: Command = {
   name: 'rebuild',
-  summary: 'Compute a read model anew beside the living one, compare the two, and switch.',
+  summary: 'Compute a read model from scratch next to the live one, compare the two, and switch.',
   usages: ['<read model> [--dry-run]', `<read model> ${ACTIONS.join('|')}`],
   options: {
     'dry-run': { type: 'boolean', about: 'Stop after the comparison; "switch" goes on, "cancel" ends it.' },

@@ -59,7 +59,7 @@ export const DELIVERY = s.named(
       message: { ...s.TEXT, description: 'The id of the message.' },
       type: s.TEXT,
       key: s.TEXT,
-      answered: { ...s.nullable(s.INTEGER), description: 'The status of the last response.' },
+      responseStatus: { ...s.nullable(s.INTEGER), description: 'The status of the last response.' },
     },
     RULED,
   ),

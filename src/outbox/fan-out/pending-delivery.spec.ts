@@ -21,7 +21,7 @@ const ROW: PendingRow = {
 describe('a pending delivery waits for', () => {
   it.each<[string, Partial<PendingRow>, string]>([
     ['deleted-listener', { deleted: true, state: 'paused' }, 'created again'],
-    ['disabled-listener', { state: 'disabled', state_reason: 'answered 410' }, 'answered 410'],
+    ['disabled-listener', { state: 'disabled', state_reason: 'responded 410' }, 'responded 410'],
     ['paused-listener', { state: 'paused', closed_until: new Date(0) }, '/v1/listeners/crm/resume'],
     ['listener', { closed_until: new Date(0), gate_reason: 'circuit', hold_reason: 'retry' }, '1970-01-01'],
     ['hold', { hold_reason: 'retry', hold_until: '2026-11-16 10:00:00+00', status: 'held' }, '2026-11-16'],

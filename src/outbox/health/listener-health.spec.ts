@@ -25,16 +25,16 @@ describe('a listener that is disabled', () => {
     await stage.database.query(`
       CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no alert'; END $$;
       CREATE TRIGGER refuse BEFORE INSERT ON inbox FOR EACH ROW EXECUTE FUNCTION refuse()`);
-    await expect(nest.get(ListenerHealth).disable(listener, 'answered 410')).rejects.toThrow('no alert');
+    await expect(nest.get(ListenerHealth).disable(listener, 'responded 410')).rejects.toThrow('no alert');
     expect(await stateOf('hopeless')).toBe('active');
 
     await stage.database.query('DROP FUNCTION refuse CASCADE');
-    await nest.get(ListenerHealth).disable(listener, 'answered 410');
+    await nest.get(ListenerHealth).disable(listener, 'responded 410');
     expect(await stateOf('hopeless')).toBe('disabled');
     // Another replica that decides the same.
-    await nest.get(ListenerHealth).disable(listener, 'answered 410');
+    await nest.get(ListenerHealth).disable(listener, 'responded 410');
     expect(await alerts()).toEqual([
-      { key: 'hopeless', payload: expect.objectContaining({ reason: 'answered 410' }) },
+      { key: 'hopeless', payload: expect.objectContaining({ reason: 'responded 410' }) },
     ]);
   });
 });

@@ -51,7 +51,7 @@ export class ListenerHealth implements BeforeApplicationShutdown {
     const values = [listener.number, agoMs, listener.revision];
     const [row] = await this.database.query<{ refusals: number }>(COUNT_REFUSAL, values);
     if (row && row.refusals >= rule.times)
-      await this.disable(listener, `answered ${status} ${row.refusals} times in a row`);
+      await this.disable(listener, `responded ${status} ${row.refusals} times in a row`);
   }
 
   /** The alert is raised in the same transaction: a later caller finds the listener disabled and would not raise it. */

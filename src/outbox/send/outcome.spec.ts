@@ -18,7 +18,7 @@ describe('a response', () => {
     'of %i is a failed attempt: retried by the schedule, then dead (E5)',
     (status) => {
       const throttled = [429, 502, 504].includes(status);
-      const reason = `answered ${status}`;
+      const reason = `responded ${status}`;
       const outcomes = [1, 2, 3].map((attempt) =>
         outcomeOf(responded(status), LISTENER, { attempt, ageMs: 0 }, never),
       );
@@ -35,7 +35,7 @@ describe('a response', () => {
       expect(outcomeOf(responded(status), LISTENER, FIRST)).toEqual({
         kind: 'dead',
         throttled: false,
-        reason: `answered ${status}`,
+        reason: `responded ${status}`,
       });
     }
     const strict = { ...LISTENER, terminalStatuses: [429, 302] };
@@ -48,7 +48,7 @@ describe('a response', () => {
       expect(outcomeOf(responded(410), { ...LISTENER, terminalStatuses }, FIRST)).toEqual({
         kind: 'dead',
         throttled: false,
-        reason: 'answered 410',
+        reason: 'responded 410',
         disable: true,
       });
     }
@@ -58,7 +58,7 @@ describe('a response', () => {
     'of %i with Retry-After pauses the listener and is not counted, up to 75 hours',
     (status) => {
       const throttled = status === 429;
-      const reason = `answered ${status}`;
+      const reason = `responded ${status}`;
       const asked = responded(status, 90_000);
       for (const attempt of [1, 2, 3, 50]) {
         expect(outcomeOf(asked, LISTENER, { attempt, ageMs: 75 * HOUR - 1 })).toEqual({

@@ -58,7 +58,7 @@ export function outcomeOf(
   if (result.kind === 'failed') return outcomeOfFailure(result, listener, tries, random);
   const { status } = result;
   if (status >= 200 && status < 300) return { kind: 'delivered' };
-  const reason = `answered ${status}`;
+  const reason = `responded ${status}`;
   const throttled = OVERLOADED.includes(status);
   if (status === GONE) return { kind: 'dead', throttled, reason, disable: true };
   if (listener.terminalStatuses.includes(status)) return { kind: 'dead', throttled, reason };

@@ -30,7 +30,7 @@ export class LostAttempts {
 
 function lostAttempt({ delivery, callResult }: SentDelivery, reason: string): FailedAttempt {
   const responded = callResult.kind === 'responded';
-  const error = `${responded ? `answered ${callResult.status}` : callResult.detail}; ${reason}`;
+  const error = `${responded ? `responded ${callResult.status}` : callResult.detail}; ${reason}`;
   const status = responded ? callResult.status : undefined;
   const excerpt = responded ? callResult.excerpt : undefined;
   return { delivery, status, error, excerpt, durationMs: callResult.durationMs };

@@ -64,7 +64,7 @@ const retry: Outcome = {
   afterMs: 1_000,
   counted: true,
   throttled: false,
-  reason: 'answered 500',
+  reason: 'responded 500',
 };
 const attemptsRecorded = () => database.query('SELECT attempt, status, error FROM attempt');
 const failures = () => replica.lines.filter((line) => line.includes('outbox.settle-failed')).length;
@@ -72,7 +72,7 @@ const failures = () => replica.lines.filter((line) => line.includes('outbox.sett
 describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
   describe.each([
     ['delivered', delivered, 'finished', []],
-    ['failed', retry, 'held', [{ attempt: 1, status: 500, error: 'answered 500' }]],
+    ['failed', retry, 'held', [{ attempt: 1, status: 500, error: 'responded 500' }]],
   ])('%s', (_, outcome, status, attempts) => {
     it.each([
       ['is not recorded twice when it was committed, nor recorded as sent on a lost lane', 'after'],
@@ -96,7 +96,7 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
     const lane = await leased(256);
     await database.query('UPDATE lane SET token = gen_random_uuid() WHERE lane = 256');
     expect(await metricIncreases(replica, LOSSES, () => settle(lane, delivered))).toEqual([1, 1]);
-    const error = 'answered 200; its replica had lost the lane by then';
+    const error = 'responded 200; its replica had lost the lane by then';
     expect(await attemptsRecorded()).toEqual([{ attempt: 1, status: 200, error }]);
   });
 
@@ -119,7 +119,7 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
 
   it.each([
     ['delivered', delivered, []],
-    ['failed', retry, [{ attempt: 1, status: 500, error: 'answered 500' }]],
+    ['failed', retry, [{ attempt: 1, status: 500, error: 'responded 500' }]],
   ])(
     'is not recorded as sent on a lost lane when it was committed and another replica owns the lane: %s',
     async (_, outcome, attempts) => {
@@ -151,7 +151,7 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
     await database.query(`UPDATE lane SET token = gen_random_uuid() WHERE lane = 256;
       UPDATE outbox SET status = 'finished', settled_at = now(), answered = 200, duration_ms = 7`);
     await settling;
-    const error = 'answered 200; its replica had lost the lane by then';
+    const error = 'responded 200; its replica had lost the lane by then';
     expect(await attemptsRecorded()).toEqual([{ attempt: 1, status: 200, error }]);
   });
 });
@@ -165,7 +165,7 @@ describe('a delivery that was sent, when the database has lost the claim but not
     expect(await database.query('SELECT status, attempt FROM outbox')).toEqual([
       { status: 'pending', attempt: 0 },
     ]);
-    const error = 'answered 200; its claim was gone by then';
+    const error = 'responded 200; its claim was gone by then';
     expect(await attemptsRecorded()).toEqual([{ attempt: 1, status: 200, error }]);
   });
 

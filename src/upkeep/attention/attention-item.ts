@@ -34,7 +34,7 @@ export const GUIDES: Readonly<Record<Kind, string>> = {
   'partition-unowned': 'a-partition-nobody-owns',
   'dead-letters': 'dead-letters',
   'consumer-lag': 'a-group-falls-behind',
-  'rebuild-stopped': 'a-rebuild-stands-still',
+  'rebuild-stopped': 'a-rebuild-is-stalled',
   'stalled-revive': 'dead-letters',
   'stalled-replay': 'replay',
   'producer-gap': 'a-producer-has-a-gap',

@@ -13,7 +13,7 @@ import type {
 const ROLES: readonly (readonly [Role, consequence: string])[] = [
   ['inbox', 'messages are not processed'],
   ['outbox', 'nothing is delivered'],
-  ['upkeep', 'schedules, retention, revives and replays stand still'],
+  ['upkeep', 'schedules, retention, revives and replays are stalled'],
 ];
 
 /** Pure: what in the findings of the tables needs an operator. */

@@ -69,7 +69,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     labels: ['group'],
   },
   group_messages_expired: {
-    help: 'Messages that retention removed before the group got them, and that it has not been told of yet.',
+    help: 'Messages that retention removed before the group got them, not reported to it yet.',
     labels: ['group'],
   },
   topic_messages: { help: 'Messages in a topic.', labels: ['topic'] },

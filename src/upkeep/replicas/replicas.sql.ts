@@ -1,4 +1,4 @@
-/** replica.beat — a sign of life; removes replicas that have been silent for an hour. $1 id, $2 process, $3 host, $4 roles, $5 version */
+/** replica.beat — a heartbeat; removes replicas that have been silent for an hour. $1 id, $2 process, $3 host, $4 roles, $5 version */
 export const BEAT = `
   WITH gone AS (DELETE FROM replica WHERE seen_at < clock_timestamp() - interval '1 hour' AND id <> $1)
   INSERT INTO replica (id, process, host, roles, version) VALUES ($1, $2, $3, $4, $5)

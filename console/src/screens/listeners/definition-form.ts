@@ -50,7 +50,7 @@ export const FIELDS: readonly Field[] = [
   { name: 'rateLimit', label: 'Rate limit, as JSON: {"perSecond": 30}', kind: 'json' },
   {
     name: 'terminalStatuses',
-    label: 'Answers that are not retried, as JSON: [400, 403]',
+    label: 'Statuses that are not retried, as JSON: [400, 403]',
     kind: 'json',
     onlyFor: ['webhook'],
   },

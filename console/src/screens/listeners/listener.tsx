@@ -22,9 +22,9 @@ const DELIVERIES: Column<ListedDelivery>[] = [
   { head: 'Message', cell: ({ id, message }) => <DeliveryLink id={id} message={message} />, class: 'grow' },
   { head: 'Status', cell: ({ status }) => <Status of={status} /> },
   {
-    head: 'Answer',
-    cell: ({ answered, error }) => (
-      <Text of={error ?? (answered === null ? null : String(answered))} class="clip" />
+    head: 'Response',
+    cell: ({ responseStatus, error }) => (
+      <Text of={error ?? (responseStatus === null ? null : String(responseStatus))} class="clip" />
     ),
   },
   { head: 'Attempt', cell: ({ attempt }) => attempt, isNumber: true },
@@ -145,12 +145,12 @@ function Numbers({ name }: { name: string }) {
 }
 
 function Deliveries({ name }: { name: string }) {
-  const { status, key, type, answer, since } = route.value.query;
+  const { status, key, type, responseStatus, since } = route.value.query;
   const deliveries = usePages<ListedDelivery>(path`v1/listeners/${name}/deliveries`, {
     status,
     key,
     type,
-    answer,
+    responseStatus,
     since,
     limit: 25,
   });
@@ -168,7 +168,7 @@ function Deliveries({ name }: { name: string }) {
         <ChoiceFilter name="status" label="Status" value={status} choices={STATUSES} />
         <TextFilter name="type" label="Type" value={type} />
         <TextFilter name="key" label="Key" value={key} />
-        <TextFilter name="answer" label="Answer (HTTP)" value={answer} />
+        <TextFilter name="responseStatus" label="Response (HTTP)" value={responseStatus} />
         <TimeFilter name="since" label="Since" value={since} />
       </Filters>
       <ShowPages

@@ -26,11 +26,11 @@ function Test({ name }: { name: string }) {
         </button>
       }
     >
-      {isBusy && <p>Sending a ping and waiting for the answer…</p>}
+      {isBusy && <p>Sending a ping and waiting for the response…</p>}
       {!isBusy && outcome && (
         <p class={outcome.delivered ? 'good' : 'bad'} role="status">
           {outcome.delivered ? (
-            `It answered ${outcome.status ?? 'that it is stored'}`
+            `It responded ${outcome.status ?? 'that it is stored'}`
           ) : (
             <bdi>{outcome.error}</bdi>
           )}{' '}

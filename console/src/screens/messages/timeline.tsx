@@ -158,7 +158,7 @@ function Attempts({ of }: { of: readonly Attempt[] }) {
     <ol class="attempts">
       {of.map(({ at, attempt, status, error, durationMs, excerpt }) => (
         <li key={`${attempt} ${at}`}>
-          <span class={error === null ? 'good' : 'bad'}>{status ?? 'no answer'}</span> <Ago at={at} />{' '}
+          <span class={error === null ? 'good' : 'bad'}>{status ?? 'no response'}</span> <Ago at={at} />{' '}
           <span class="muted">{milliseconds(durationMs)}</span>
           {error && <Text of={error} class="error-text" />}
           {excerpt && <pre class="excerpt">{excerpt}</pre>}

@@ -89,7 +89,7 @@ function Trouble({ of: { failure, waitsFor, status } }: { of: Rebuild }) {
           {failure.id === undefined
             ? 'The new tables could not be made. Cancel the rebuild, correct the migration, and start it again.'
             : 'Skip the message with a reason, or cancel the rebuild. '}
-          <a href={to('guide', { chapter: 'a-rebuild-stands-still' })}>How to</a>
+          <a href={to('guide', { chapter: 'a-rebuild-is-stalled' })}>How to</a>
         </p>
       </section>
     );
@@ -98,7 +98,7 @@ function Trouble({ of: { failure, waitsFor, status } }: { of: Rebuild }) {
     <section class="why" aria-label="Why">
       <h2>Why it waits</h2>
       <p>
-        <Text of={waitsFor} />. <a href={to('guide', { chapter: 'a-rebuild-stands-still' })}>How to</a>
+        <Text of={waitsFor} />. <a href={to('guide', { chapter: 'a-rebuild-is-stalled' })}>How to</a>
       </p>
     </section>
   );

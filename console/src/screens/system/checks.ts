@@ -29,7 +29,7 @@ function database(): Check {
   const what = 'Database';
   if (outage.value) return { what, result: 'bad', detail: outage.value };
   return liveness.value === 'live'
-    ? { what, result: 'good', detail: 'It answers every second.' }
+    ? { what, result: 'good', detail: 'It responds every second.' }
     : { what, result: 'warn', detail: 'Unknown while nothing comes from the service.' };
 }
 

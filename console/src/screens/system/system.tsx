@@ -69,7 +69,7 @@ export function System() {
       {mayAct() && (
         <>
           <ApiKeys />
-          <Section title="Settings" note="of the replica that answered; bold ones are set">
+          <Section title="Settings" note="of the replica that responded; bold ones are set">
             <Show of={settings} what="the settings">
               {({ items }) => (
                 <Table label="Settings" columns={SETTINGS} rows={items} rowKey={({ name }) => name} />
