@@ -32,7 +32,7 @@ export const BUGS = {
         alter(queue, lease, /FROM lane\s+CROSS JOIN LATERAL/, LEASE_GATE);
     }),
   /** Responds before it stores. */
-  commitBeforeAnswer: () =>
+  commitBeforeResponse: () =>
     replaceMethod(
       MessageAcceptor,
       'acceptSingles',

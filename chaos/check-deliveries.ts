@@ -53,7 +53,7 @@ function fanOut(history: History): Violation[] {
 function settled({ deliveries, arrivals }: History): Violation[] {
   const accepted = new Set<string>();
   const rejected = new Set<string>();
-  for (const { delivery, answer } of arrivals) (answer === 'ok' ? accepted : rejected).add(delivery);
+  for (const { delivery, reply } of arrivals) (reply === 'ok' ? accepted : rejected).add(delivery);
   const known = new Set(deliveries.map(({ id }) => id));
   return [
     ...deliveries.flatMap(({ id, listener, status, error }) => {
@@ -85,9 +85,9 @@ function orderPerKey({ arrivals, deliveries, terms }: History): Violation[] {
   const ordered = new Map(terms.listeners.filter((one) => one.ordered).map((one) => [one.name, one]));
   const firstAt = new Map<string, number>();
   const acceptedAt = new Map<string, number>();
-  for (const { delivery, at, answer } of arrivals) {
+  for (const { delivery, at, reply } of arrivals) {
     if (!firstAt.has(delivery)) firstAt.set(delivery, at);
-    if (answer === 'ok' && !acceptedAt.has(delivery)) acceptedAt.set(delivery, at);
+    if (reply === 'ok' && !acceptedAt.has(delivery)) acceptedAt.set(delivery, at);
   }
   const ahead = new Map<string, DeliveryRow>();
   const numbers = new Map<string, number>();

@@ -21,7 +21,7 @@ export function countsOf(history: History): Record<string, number> {
     deadDeliveries: counted(webhooks, 'dead'),
     requests: arrivals.length,
     repeatedRequests: arrivals.length - new Set(arrivals.map(({ delivery }) => delivery)).size,
-    failedRequests: arrivals.filter(({ answer }) => answer !== 'ok').length,
+    failedRequests: arrivals.filter(({ reply }) => reply !== 'ok').length,
     queueDeliveries: jobs.length,
     deadQueueDeliveries: counted(jobs, 'dead'),
     leases: queues?.changes.filter(({ op }) => op === 'INSERT').length ?? 0,

@@ -41,7 +41,7 @@ export interface Arrival {
   readonly ce:
     | { readonly id: string; readonly type: string; readonly key: string; readonly sequence: number }
     | undefined;
-  readonly answer: string;
+  readonly reply: string;
 }
 
 export interface MessageRow {

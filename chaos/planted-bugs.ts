@@ -43,7 +43,7 @@ export const PLANTED: readonly PlantedBug[] = [
     control: ['leaseGate'],
   },
   { name: 'dedupe', scenario: withoutUniqueIndex, without: ['dedupe'], control: [] },
-  { name: 'commit-before-answer', scenario: earlyResponse, without: ['commitBeforeAnswer'], control: [] },
+  { name: 'commit-before-response', scenario: earlyResponse, without: ['commitBeforeResponse'], control: [] },
   { name: 'order', scenario: plainLoad, without: ['order'], control: [] },
   { name: 'hold', scenario: overtaking, without: ['hold'], control: [] },
   {

@@ -29,7 +29,7 @@ let mode: ReceiverMode = 'healthy';
 let received = 0;
 
 const FAILURES = ['hang', 'reset', '500', '429', 'garbage', 'drip'] as const;
-type Answer = 'ok' | 'refuse' | (typeof FAILURES)[number];
+type Reply = 'ok' | 'refuse' | (typeof FAILURES)[number];
 
 for (const name of CHAOS_RECEIVERS.split(',')) await open(name);
 process.send!({ open: true });
@@ -63,7 +63,7 @@ function receive(
   const delivery = String(headers['webhook-id']);
   const count = (requestCounts.get(delivery) ?? 0) + 1;
   requestCounts.set(delivery, count);
-  const answer = answerTo(listener, delivery, count, bytes);
+  const reply = replyTo(listener, delivery, count, bytes);
   const body = bytes.toString('utf8');
   const arrival: Arrival = {
     listener,
@@ -74,10 +74,10 @@ function receive(
     ...rotated(listener, headers, body),
     body,
     ce: cloudEventOf(headers),
-    answer,
+    reply,
   };
   record.write(`${JSON.stringify(arrival)}\n`);
-  respond(answer, response);
+  respond(reply, response);
 }
 
 function cloudEventOf(headers: IncomingMessage['headers']): Arrival['ce'] {
@@ -120,7 +120,7 @@ function signed(secret: Webhook, headers: IncomingMessage['headers'], body: stri
 }
 
 /** Random, but the same for the same seed, delivery and number of the request. */
-function answerTo(listener: string, delivery: string, count: number, bytes: Buffer): Answer {
+function replyTo(listener: string, delivery: string, count: number, bytes: Buffer): Reply {
   if (listener === 'strict') return isPoisoned(bytes.toString()) ? 'refuse' : 'ok';
   if (listener !== 'flaky' || mode === 'healthy') return 'ok';
   const hash = createHash('md5').update(`${CHAOS_SEED}/${delivery}/${count}`).digest();
@@ -133,15 +133,15 @@ function isPoisoned(body: string): boolean {
   return /"n": \d*77,/.test(body) && !body.includes('"key":"hot"');
 }
 
-function respond(answer: Answer, response: ServerResponse): void {
+function respond(reply: Reply, response: ServerResponse): void {
   const { socket } = response;
-  if (answer === 'ok') response.writeHead(204).end();
-  else if (answer === 'refuse') response.writeHead(400).end('no');
-  else if (answer === '500') response.writeHead(500).end('broken');
-  else if (answer === '429') response.writeHead(429, { 'retry-after': '1' }).end();
-  else if (answer === 'reset') socket?.resetAndDestroy();
-  else if (answer === 'garbage') socket?.end('HTTP/1.1 two hundred\r\n\u0000\u0001 :\r\n\r\n');
-  else if (answer === 'drip') drip(response);
+  if (reply === 'ok') response.writeHead(204).end();
+  else if (reply === 'refuse') response.writeHead(400).end('no');
+  else if (reply === '500') response.writeHead(500).end('broken');
+  else if (reply === '429') response.writeHead(429, { 'retry-after': '1' }).end();
+  else if (reply === 'reset') socket?.resetAndDestroy();
+  else if (reply === 'garbage') socket?.end('HTTP/1.1 two hundred\r\n\u0000\u0001 :\r\n\r\n');
+  else if (reply === 'drip') drip(response);
 }
 
 /** The status line of a failure, then an endless body, byte by byte. */

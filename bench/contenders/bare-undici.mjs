@@ -22,7 +22,7 @@ export async function drain({ receiver, path, concurrency, complete, ...counts }
       const headers = { 'content-type': 'application/json' };
       const response = await pool.request({ path, method: 'POST', headers, body });
       await response.body.dump();
-      if (response.statusCode !== 204) throw new Error(`answered ${response.statusCode}`);
+      if (response.statusCode !== 204) throw new Error(`responded ${response.statusCode}`);
       progress.handled();
     }
   };

@@ -15,7 +15,7 @@ export function seed({ url, messages }) {
 /** Pulled and acknowledged over HTTP by workers that do nothing with them; the replica is a process of its own. */
 export async function drain({ url, complete, workers, batch, ...counts }) {
   const replica = await listen('contenders/sluice.mjs', 'serve', { url, env: { ROLES: 'api' } });
-  const progress = new Progress(counts, () => replica.tell('warm'));
+  const progress = new Progress(counts, () => replica.send('warm'));
   const work = async () => {
     const client = new LightClient(replica.url);
     const call = (what, body) => client.call('POST', `/v1/listeners/${QUEUE}/${what}`, body);
@@ -29,8 +29,8 @@ export async function drain({ url, complete, workers, batch, ...counts }) {
   };
   await Promise.all(Array.from({ length: workers }, work));
   const result = await progress.over();
-  replica.tell('over');
-  replica.tell('stop');
+  replica.send('over');
+  replica.send('stop');
   const { nodeCpu } = await replica.result;
   return { ...result, nodeCpu: result.nodeCpu + nodeCpu };
 }

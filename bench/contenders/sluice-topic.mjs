@@ -36,7 +36,7 @@ export async function seed({ url, messages }) {
 /** One consumer over HTTP, the replica in a process of its own: 500 per poll, each poll commits the one before. */
 export async function drain({ url, complete, ...counts }) {
   const replica = await listen('contenders/sluice.mjs', 'serve', { url, env: { ROLES: 'api' } });
-  const progress = new Progress(counts, () => replica.tell('warm'));
+  const progress = new Progress(counts, () => replica.send('warm'));
   const client = new LightClient(replica.url);
   const call = (what, body) => client.call('POST', `/v1/groups/${GROUP}/${what}`, body);
   const { member } = await call('members', {});
@@ -48,8 +48,8 @@ export async function drain({ url, complete, ...counts }) {
   }
   const result = await progress.over();
   client.close();
-  replica.tell('over');
-  replica.tell('stop');
+  replica.send('over');
+  replica.send('stop');
   const { nodeCpu } = await replica.result;
   return { ...result, nodeCpu: result.nodeCpu + nodeCpu };
 }

@@ -6,7 +6,7 @@ export class LightClient {
   #url;
   #socket;
   #read;
-  #answered;
+  #responded;
   #broken;
 
   constructor(url) {
@@ -34,7 +34,7 @@ export class LightClient {
     const type = body === '' ? '' : 'content-type: application/json\r\n';
     const head = `${method} ${path} HTTP/1.1\r\nhost: ${this.#url.host}\r\nconnection: keep-alive\r\n${type}content-length: `;
     return new Promise((resolve, reject) => {
-      this.#answered = resolve;
+      this.#responded = resolve;
       this.#broken = reject;
       this.#socket.write(`${head}${Buffer.byteLength(body)}\r\n\r\n${body}`);
     });
@@ -62,6 +62,6 @@ export class LightClient {
     const whole = end >= 0 && read.length >= start + length;
     this.#read = whole ? read.subarray(start + length) : read;
     if (whole)
-      this.#answered({ status: Number(head.slice(9, 12)), body: read.subarray(start, start + length) });
+      this.#responded({ status: Number(head.slice(9, 12)), body: read.subarray(start, start + length) });
   }
 }

@@ -8,7 +8,7 @@ const WAIT = '5s';
 const BETWEEN_MS = 17;
 
 /**
- * Milliseconds from the post to the webhook, to the answer of a poll that waits, and to the answer of a pull that waits:
+ * Milliseconds from the post to the webhook, to the response of a poll that waits, and to the response of a pull that waits:
  * in one service, interleaved at the same pace, all received by bare sockets.
  */
 export async function postAndPoll({ service, seconds }) {
@@ -60,7 +60,7 @@ export async function postAndPoll({ service, seconds }) {
   return { webhook, poll, pull };
 }
 
-/** A member of the group that polls again as soon as it has an answer, and commits with that. */
+/** A member of the group that polls again as soon as it has a response, and commits with that. */
 async function pollAlways(service, arrived) {
   const call = (client, what, body) => client.call('POST', `/v1/groups/polled/${what}`, body);
   return always(service, async (client) => {
@@ -74,7 +74,7 @@ async function pollAlways(service, arrived) {
   });
 }
 
-/** A consumer of the work queue that pulls again as soon as it has an answer; it acknowledges on another connection. */
+/** A consumer of the work queue that pulls again as soon as it has a response; it acknowledges on another connection. */
 async function pullAlways(service, arrived) {
   const second = new LightClient(service);
   const call = (client, what, body) => client.call('POST', `/v1/listeners/pulled/${what}`, body);

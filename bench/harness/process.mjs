@@ -68,5 +68,5 @@ export function runVerb(
   });
   // The caller that awaits the result gets the failure; a failure nobody awaits must not end the runner before it has cleaned up.
   result.catch(() => undefined);
-  return { child, result, tell: (message) => child.connected && child.send(message) };
+  return { child, result, send: (message) => child.connected && child.send(message) };
 }

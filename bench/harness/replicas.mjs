@@ -18,7 +18,7 @@ export async function drainTogether(server, contender, url) {
   );
   const failed = Promise.race(runs.map(({ result }) => result.then(() => new Promise(() => undefined))));
   const ask = (word, reply) =>
-    Promise.race([failed, Promise.all(runs.map((run) => answerTo(run, word, reply)))]);
+    Promise.race([failed, Promise.all(runs.map((run) => replyFrom(run, word, reply)))]);
   await ask(undefined, 'loaded');
   await ask('go', 'started');
   while (sum(await ask('count', 'counted'), 'messages') < replicas * WARM_MESSAGES) await delay(250);
@@ -31,7 +31,7 @@ export async function drainTogether(server, contender, url) {
   const after = await ask('count', 'counted');
   const postgresCpu = server.cpuSeconds() - cpuBefore;
 
-  for (const run of runs) run.tell('stop');
+  for (const run of runs) run.send('stop');
   const waiting = (await Promise.all(runs.map(({ result }) => result)))[0];
   if (waiting === 0)
     throw new Error(`the backlog of "${contender.label}" was over before the measurement was`);
@@ -49,7 +49,7 @@ function sum(counts, field) {
   return counts.reduce((total, one) => total + one[field], 0);
 }
 
-async function answerTo({ child, tell }, word, reply) {
+async function replyFrom({ child, send }, word, reply) {
   const signal = AbortSignal.timeout(MAX_START_MS);
   const responded = (async () => {
     for (;;) {
@@ -57,6 +57,6 @@ async function answerTo({ child, tell }, word, reply) {
       if (reply in message) return message[reply];
     }
   })();
-  if (word) tell(word);
+  if (word) send(word);
   return responded;
 }

@@ -27,14 +27,14 @@ export async function serveRoute(handle) {
 
 /** Reports its URL, counts its CPU from `warm` to `over`, serves until `stop`. */
 export async function countCpu(url) {
-  const told = { warm: deferred(), over: deferred(), stop: deferred() };
-  process.on('message', (word) => told[word]?.resolve());
+  const signals = { warm: deferred(), over: deferred(), stop: deferred() };
+  process.on('message', (word) => signals[word]?.resolve());
   process.send({ url });
-  await told.warm.promise;
+  await signals.warm.promise;
   const cpu = process.cpuUsage();
-  await told.over.promise;
+  await signals.over.promise;
   const used = process.cpuUsage(cpu);
-  await told.stop.promise;
+  await signals.stop.promise;
   return { nodeCpu: (used.user + used.system) / 1e6 };
 }
 

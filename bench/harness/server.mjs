@@ -17,7 +17,7 @@ export async function startServer() {
   const { startEmbeddedPostgres } = await service('database/embedded/embedded-postgres.js');
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
   const first = await startEmbeddedPostgres({ dataDirectory: folder });
-  await tell(first.url, MEMORY);
+  await execute(first.url, MEMORY);
   await first.stop();
   const server = await startEmbeddedPostgres({ dataDirectory: folder });
   const admin = new pg.Pool({ connectionString: server.url, max: 2 });
@@ -48,7 +48,7 @@ export async function startServer() {
   };
 }
 
-async function tell(connectionString, sql) {
+async function execute(connectionString, sql) {
   const client = new pg.Client({ connectionString });
   await client.connect();
   await client.query(sql);

@@ -28,9 +28,9 @@ export async function whileServing(server, { module, need, env }, load) {
   const loaded = await load(serving.url, database, ({ warm }) => {
     if (warm) before = server.cpuSeconds();
     else after = server.cpuSeconds();
-    serving.tell(warm ? 'warm' : 'over');
+    serving.send(warm ? 'warm' : 'over');
   });
-  serving.tell('stop');
+  serving.send('stop');
   const { nodeCpu } = await serving.result;
   await server.drop('round');
   const cpuOver = (messages) => ({

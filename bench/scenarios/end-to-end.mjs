@@ -8,7 +8,7 @@ import { serveAndLoad } from './ingest.mjs';
 const BATCH = 500;
 const CONNECTIONS = 4;
 
-/** Batches over HTTP, the answer after the commit, against COPY of the same rows into the same table. */
+/** Batches over HTTP, the response after the commit, against COPY of the same rows into the same table. */
 export const ingestBatch = {
   name: 'ingest-batch',
   async run(context) {
@@ -42,7 +42,7 @@ export const ingestBatch = {
         reference,
         referenceName: `COPY, ${BATCH} rows per commit, ${CONNECTIONS} connections`,
         unit: 'messages/s',
-        note: 'it parses no JSON, checks nothing, answers no duplicate',
+        note: 'it parses no JSON, checks nothing, returns no duplicate',
       }),
     ];
   },
@@ -120,7 +120,7 @@ async function sustainOnce({ server }, seconds, { warmSeconds = 0, env: more = {
     const maxMs = (seconds + warmSeconds + 300) * 1000;
     return runVerb('harness/sustain.mjs', 'sustain', options, { onMessage, maxMs }).result;
   });
-  // The CPU is that of the whole run: it is not told apart by thirds.
+  // The CPU is that of the whole run: it is not separated by thirds.
   const cpu = cpuOver(thirds.reduce((sum, third) => sum + third.messages, 0));
   return thirds.map((third) => ({ ...third, ...cpu }));
 }

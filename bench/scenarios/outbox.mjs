@@ -12,7 +12,7 @@ async function withReceiver(work) {
   try {
     return await work(receiving.url);
   } finally {
-    receiving.tell('stop');
+    receiving.send('stop');
     await receiving.result;
   }
 }
@@ -171,7 +171,7 @@ export const slowListener = {
   },
 };
 
-/** Ten busy listeners, beside 990 that are owed nothing. */
+/** Ten busy listeners, beside 990 without a delivery. */
 export const manyListeners = {
   name: 'many-listeners',
   run(context) {

@@ -38,7 +38,7 @@ export const workQueue = {
   },
 };
 
-/** From the post to the answer of a poll or a pull that waits, against the webhook of the same service. */
+/** From the post to the response of a poll or a pull that waits, against the webhook of the same service. */
 export const pollLatency = {
   name: 'poll-latency',
   async run({ server, noise, quick, rounds }) {
@@ -62,7 +62,7 @@ export const pollLatency = {
         name: 'poll-latency',
         ours: rows[way],
         reference: rows.webhook,
-        referenceName: `post → webhook, ${field} (against post → answer of a ${way})`,
+        referenceName: `post → webhook, ${field} (against post → response of a ${way})`,
         unit: 'ms',
         target,
         field,
@@ -125,7 +125,7 @@ async function rebalanceOnce(server, options) {
         { onMessage },
       );
       const measured = await result;
-      for (const word of ['warm', 'over', 'stop']) second.tell(word);
+      for (const word of ['warm', 'over', 'stop']) second.send(word);
       await second.result;
       return measured;
     },

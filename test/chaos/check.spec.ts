@@ -49,7 +49,7 @@ function bodyOf(id: string, key: string, number = 1): string {
 function arrival(at: number, name: string, number: number, more: Partial<Arrival> = {}): Arrival {
   const body = bodyOf(`m${number}`, 'k', number);
   const one = { listener: 'a', at, atMs: at, delivery: name, signed: 'yes', body, ce: undefined };
-  return { ...one, answer: 'ok', ...more };
+  return { ...one, reply: 'ok', ...more };
 }
 
 /** Two messages of a key, and a third that was refused. */
@@ -176,7 +176,7 @@ const PLANTED: readonly [Check, string, Partial<History>][] = [
   [
     'order per key at the receiver',
     'the second delivery before the first was accepted',
-    { arrivals: [arrival(1, 'd1', 1, { answer: '500' }), arrival(2, 'd2', 2), arrival(3, 'd1', 1)] },
+    { arrivals: [arrival(1, 'd1', 1, { reply: '500' }), arrival(2, 'd2', 2), arrival(3, 'd1', 1)] },
   ],
   [
     'signatures',
@@ -276,7 +276,7 @@ describe('the checker of the fault runs', () => {
         ...ticks.map(({ position, key }) => delivery(`d${position}`, position, { key, sequence: 1 })),
       ],
       arrivals: [
-        arrival(1, 'd1', 1, { answer: '500' }),
+        arrival(1, 'd1', 1, { reply: '500' }),
         GOOD.arrivals[1]!,
         arrival(3, 'd1', 1),
         ...ticks.map(({ position, id, key }) =>

@@ -69,8 +69,8 @@ describe('retention', () => {
       'dead-new',
       'discarded-new',
       'finished-new',
-      'with-unsent-delivery',
       'waiting',
+      'with-unsent-delivery',
     ]);
     expect(await database.query('SELECT 1 FROM outbox')).toHaveLength(1);
   });

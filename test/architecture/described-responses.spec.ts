@@ -13,13 +13,13 @@ const THING = named(
 );
 const GOOD = { id: 'x', kind: 'a', at: '2026-01-31T12:00:00.000Z', size: null };
 
-interface Answer {
+interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: unknown;
 }
 
-/** Answers what it is asked to. */
+/** Returns what it is told to return. */
 @Controller('thing')
 class Things {
   @Post()
@@ -29,8 +29,8 @@ class Things {
   @ApiQuery({ name: 'limit', required: false, schema: { type: 'integer', maximum: 5 } })
   @ApiResponse({ status: 200, schema: THING })
   @ApiResponse({ status: 201, schema: THING, headers: { Location: { required: true, schema: TEXT } } })
-  answer(
-    @Body() { status = 200, body, headers = {} }: Partial<Answer>,
+  reply(
+    @Body() { status = 200, body, headers = {} }: Partial<Reply>,
     @Query() _query: unknown,
     @Res({ passthrough: true }) reply: FastifyReply,
   ) {
@@ -48,7 +48,7 @@ class Things {
 @Module({ controllers: [Things] })
 class ThingsModule {}
 
-describe('every answer of a replica in the tests', () => {
+describe('every response of a replica in the tests', () => {
   let database: TestDatabase;
   let replica: TestApp;
 
@@ -63,13 +63,13 @@ describe('every answer of a replica in the tests', () => {
     await database.drop();
   });
 
-  const answered = (body: unknown, more: object = {}, query = '') =>
+  const returned = (body: unknown, more: object = {}, query = '') =>
     replica.call('POST', `/thing${query}`, { body: { body, ...more } });
 
   it('is as the document describes it', async () => {
-    expect((await answered(GOOD)).status).toBe(200);
-    expect((await answered({ ...GOOD, size: 1, note: '' }, {}, '?limit=5')).status).toBe(200);
-    const created = await answered(GOOD, { status: 201, headers: { location: '/x' } });
+    expect((await returned(GOOD)).status).toBe(200);
+    expect((await returned({ ...GOOD, size: 1, note: '' }, {}, '?limit=5')).status).toBe(200);
+    const created = await returned(GOOD, { status: 201, headers: { location: '/x' } });
     expect(created.status).toBe(201);
   });
 
@@ -81,7 +81,7 @@ describe('every answer of a replica in the tests', () => {
     ['has only declared values', { ...GOOD, kind: 'c' }, '/kind must be equal to one of the allowed values'],
     ['has times in UTC', { ...GOOD, at: '2026-01-31T12:00:00+01:00' }, '/at must match format "date-time"'],
   ])('%s, or the call fails', async (_, body, fault) => {
-    await expect(answered(body)).rejects.toThrow(`POST /thing 200: ${fault}`);
+    await expect(returned(body)).rejects.toThrow(`POST /thing 200: ${fault}`);
   });
 
   it.each([
@@ -93,10 +93,10 @@ describe('every answer of a replica in the tests', () => {
     ['a parameter’s value', {}, '?limit=6', '200: limit must be <= 5'],
     ['a request’s body', { status: '200' }, '', '200: request body /status must be integer'],
   ])('has %s that is declared, or the call fails', async (_, more, query, fault) => {
-    await expect(answered(GOOD, more, query)).rejects.toThrow(fault);
+    await expect(returned(GOOD, more, query)).rejects.toThrow(fault);
   });
 
-  it('is checked whoever asked: the replica cannot be closed without the failure', async () => {
+  it('is checked whoever sent the request: the replica cannot be closed without the failure', async () => {
     const other = await startApp(database, {}, [
       { name: 'things', module: ThingsModule, entities: [], migrations: [] },
     ]);
