@@ -94,6 +94,18 @@ describe('a page', () => {
     expect(text.length).toBeLessThan(PAGE_BYTES * 1.1);
   });
 
+  it('has as many groups of dead letters as fit, the largest first', async () => {
+    await database.query(
+      `UPDATE inbox SET status = 'dead', lapsed_at = now(),
+                        error = translate(position::text, '0123456789', 'abcdefghij') || repeat('x', $1)`,
+      [LARGE],
+    );
+    const { body, text } = await replica.call('GET', '/v1/dead-letters/groups?stage=inbox&limit=500');
+    expect(body.items.length).toBeGreaterThan(10);
+    expect(body.items.length).toBeLessThan(COUNT);
+    expect(text.length).toBeLessThan(PAGE_BYTES * 1.1);
+  });
+
   it('shows a candidate with as much of the history as fits', async () => {
     const { body, text } = await replica.call('GET', '/v1/candidates/n-000');
     expect(text.length).toBeLessThan(PAGE_BYTES * 2.2);

@@ -79,7 +79,10 @@ export const DEAD_LETTER_GROUPS = s.named(
   'DeadLetterGroups',
   s.object({
     items: s.list(DEAD_LETTER_GROUP),
-    next: { ...s.nullable(s.TEXT), description: 'Always null: there is one page.' },
+    next: {
+      ...s.nullable(s.TEXT),
+      description: 'Always null: there is one page, of up to 1 MiB; a filter shows other groups.',
+    },
   }),
 );
 export type DeadLetterGroups = s.Shown<typeof DEAD_LETTER_GROUPS>;

@@ -52,17 +52,24 @@ export function listDeadLetters(parts: readonly { stage: Stage; from: string }[]
     ORDER BY ${order}`;
 }
 
-/** deadLetters.groups — by stage, listener or group, and fingerprint; the largest first. $1 max groups */
+/**
+ * deadLetters.groups — by stage, listener or group, and fingerprint; the largest first, as many as fit into a page.
+ * $1 max groups
+ */
 export function groupDeadLetters(parts: readonly { stage: Stage; from: string }[]): string {
   const selects = parts.map(({ stage, from }) => `SELECT ${SHOWN(stage)} ${from}`);
-  return `
+  const order = 'count DESC, stage, listener, "group", fingerprint';
+  const page = `
     SELECT stage, listener, "group", fingerprint, count(*)::int AS count, min(lapsed_at) AS first, max(lapsed_at) AS last,
            min(json_build_object('id', id, 'type', type, 'key', key, 'error', error)::text) FILTER (WHERE nth = 1)::json AS example
     FROM (
       SELECT *, row_number() OVER (PARTITION BY stage, listener, "group", fingerprint ORDER BY lapsed_at DESC) AS nth
       FROM (${selects.join(' UNION ALL ')}) AS dead
     ) AS dead
-    GROUP BY stage, listener, "group", fingerprint ORDER BY count DESC, stage, listener, "group", fingerprint LIMIT $1`;
+    GROUP BY stage, listener, "group", fingerprint ORDER BY ${order} LIMIT $1`;
+  return `
+    SELECT stage, listener, "group", fingerprint, count, first, last, example
+    FROM (${withinBytes(page, order)}) AS page WHERE fits ORDER BY ${order}`;
 }
 
 /** deadLetters.count — of one stage. */
