@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { QueryFailedError } from 'typeorm';
+import { NotReplicated } from '../database/errors.ts';
 import { isServerError, problemOf } from './problem-of.ts';
 import { Problem } from './problems.ts';
 
@@ -12,6 +14,12 @@ describe('the problem for an error', () => {
     ['a value that passed validation and that PostgreSQL rejects', withCode('22003'), 'invalid', true],
     ['a transaction conflict', withCode('40001'), 'overloaded', false],
     ['an unavailable database', withCode('ECONNREFUSED'), 'database-away', true],
+    [
+      'a COMMIT through TypeORM that may not be replicated',
+      new QueryFailedError('COMMIT', [], new NotReplicated()),
+      'database-away',
+      true,
+    ],
     ['anything else', withCode('23505'), 'internal', true],
   ])(
     'hides the error text and is logged only if the service is at fault: %s',

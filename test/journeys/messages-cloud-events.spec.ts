@@ -208,6 +208,19 @@ describe('a CloudEvent', () => {
     expect(await stored(`h-${next}`)).toMatchObject({ key: subject, headers: { subject } });
   });
 
+  it('has extensions of up to 16 KiB in its headers; more are refused', async () => {
+    const extensions = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, n) => [`x${n}`, 'v'.repeat(2_048)]));
+    const prefixed = (count: number) =>
+      Object.fromEntries(Object.entries(extensions(count)).map(([name, value]) => [`ce-${name}`, value]));
+    expect((await post('1', { ...BINARY, ...prefixed(7), 'ce-id': 'h-fits' })).status).toBe(202);
+    expect(await stored('h-fits')).toMatchObject({ headers: extensions(7) });
+    const refused = await post('1', { ...BINARY, ...prefixed(8), 'ce-id': 'h-too-large' });
+    expect([refused.status, refused.body.type]).toEqual([431, 'urn:sluice:problems/header-too-large']);
+    const long = await post('1', { ...BINARY, 'ce-x': 'v'.repeat(2_049), 'ce-id': 'h-too-long' });
+    expect([long.status, long.body.errors[0].pointer]).toEqual([422, '/x']);
+  });
+
   it('B4 uses the sequence of its API key and Producer-Id, for all sources', async () => {
     const send = async (sequence: number, source: string, key = ADMIN_KEY) => {
       next += 1;
