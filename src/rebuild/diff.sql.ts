@@ -13,6 +13,9 @@ export const TABLES = `
 
 const quote = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
+/** No column of a read model has this name. Of an alias, `n.*` is the row: `n` would be the column of that name. */
+const NTH = '"sluice nth"';
+
 interface Compared {
   readonly name: string;
   readonly columns: readonly string[];
@@ -26,11 +29,11 @@ function pairs({ name, columns, key }: Compared, old: string, next: string): str
   const numbered = (schema: string) =>
     key
       ? `${schema}.${quote(name)}`
-      : `(SELECT *, row_number() OVER (PARTITION BY t::text) AS nth FROM ${schema}.${quote(name)} AS t)`;
+      : `(SELECT *, row_number() OVER (PARTITION BY (t.*)::text) AS ${NTH} FROM ${schema}.${quote(name)} AS t)`;
   const same = key
     ? key.map((column) => `o.${quote(column)} = n.${quote(column)}`).join(' AND ')
-    : `${row('o')} = ${row('n')} AND o.nth = n.nth`;
-  const there = key ? quote(key[0]!) : 'nth';
+    : `${row('o')} = ${row('n')} AND o.${NTH} = n.${NTH}`;
+  const there = key ? quote(key[0]!) : NTH;
   return `
     FROM ${numbered(old)} AS o FULL JOIN ${numbered(next)} AS n ON ${same}
     WHERE o.${there} IS NULL OR n.${there} IS NULL OR ${row('o')} <> ${row('n')}`;
@@ -41,13 +44,13 @@ const KIND = (there: string) =>
 
 /** How many rows differ, by how. */
 export function countDifferences(table: Compared, old: string, next: string): string {
-  const there = table.key ? quote(table.key[0]!) : 'nth';
+  const there = table.key ? quote(table.key[0]!) : NTH;
   return `SELECT ${KIND(there)} AS kind, count(*)::int AS count ${pairs(table, old, next)} GROUP BY 1`;
 }
 
 /** Some of them. $1 how many */
 export function someDifferences(table: Compared, old: string, next: string): string {
-  const there = table.key ? quote(table.key[0]!) : 'nth';
-  const side = (alias: string) => `CASE WHEN ${alias}.${there} IS NOT NULL THEN to_jsonb(${alias}) END`;
+  const there = table.key ? quote(table.key[0]!) : NTH;
+  const side = (alias: string) => `CASE WHEN ${alias}.${there} IS NOT NULL THEN to_jsonb(${alias}.*) END`;
   return `SELECT ${KIND(there)} AS kind, ${side('o')} AS old, ${side('n')} AS new ${pairs(table, old, next)} LIMIT $1`;
 }
