@@ -16,7 +16,7 @@ import {
   LANES_BETWEEN,
   LOCK_HISTORY,
 } from './history-source.sql.ts';
-import { LaneSource, type ReplayMessage } from './lane-source.ts';
+import { LaneSource, type ReplayMessage, replayMessage } from './lane-source.ts';
 import type { HistoryStep, Page } from './page.ts';
 import type { LaneCursor } from './rebuild.ts';
 
@@ -26,7 +26,7 @@ export interface GroupCursor extends Place {
 }
 
 /** Messages of history per page. Tests make pages small. */
-export const HISTORY_PAGE = { messages: 1_024 };
+export const HISTORY_PAGE = { messages: 2_048 };
 
 /** Guards that tests remove, to show that they are needed. */
 export const HISTORY_GUARDS = { mergesInbox: true, leavesOutApplied: true };
@@ -139,12 +139,7 @@ function merged(
 }
 
 /** As if it were in the inbox. Attempts are not kept in history: it counts as the first. */
-function replayed({ occurredAt, receivedMs, ...message }: HistoryMessage): ReplayMessage {
-  return {
-    ...message,
-    ...{ keyless: false, attempt: 1, bytes: 0, place: '', wanted: true },
-    ...{ expires_at: null, expired: false },
-    occurred_at: occurredAt === null ? null : new Date(occurredAt),
-    received_at: new Date(receivedMs),
-  };
+function replayed(message: HistoryMessage): ReplayMessage {
+  const { occurredAt, receivedMs } = message;
+  return replayMessage(message, receivedMs, occurredAt === null ? null : new Date(occurredAt));
 }

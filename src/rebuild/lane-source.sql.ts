@@ -18,8 +18,8 @@ export const LANES_BEHIND = `
 export const NEXT_OF_LANES = `
   SELECT page.* FROM unnest($1::int[], $2::bigint[], $3::bigint[]) AS cursor(lane, applied, position)
   CROSS JOIN LATERAL (
-    SELECT inbox.lane, COALESCE(inbox.applied, 0) AS applied, inbox.position, inbox.ctid AS place, id, source, type, key, keyless,
-           attempt, headers, occurred_at, received_at, expires_at, false AS expired, type = ANY ($5) AS wanted,
+    SELECT inbox.lane, COALESCE(inbox.applied, 0) AS applied, inbox.position, id, source, type, key, attempt, headers, occurred_at,
+           floor(extract(epoch FROM received_at) * 1000)::float8 AS "receivedMs", type = ANY ($5) AS wanted,
            CASE WHEN type = ANY ($5) AND pg_column_size(payload) <= 2000 THEN payload::text ELSE '' END AS payload,
            CASE WHEN type = ANY ($5) AND pg_column_size(payload) > 2000 THEN octet_length(payload::text) ELSE 0 END AS bytes
     FROM inbox WHERE ${FINISHED} AND ${AFTER('cursor')}

@@ -14,8 +14,14 @@ export interface ReplayMessage extends ClaimedMessage, LaneCursor {
 
 type Reader = Database | Transaction;
 
+/** Few columns, and no time as text: a third of what reading costs. */
+interface FoundRow extends ReplayedFields {
+  readonly occurred_at: Date | null;
+  readonly receivedMs: number;
+}
+
 /** Of the inbox, beside what is read of history. */
-const PER_LANE = 128;
+const PER_LANE = 256;
 
 /** Finished messages in the order in which they were applied, by lane. */
 @Injectable()
@@ -58,14 +64,14 @@ export class LaneSource {
     return { rows, completeTo };
   }
 
-  private find(
+  private async find(
     after: readonly LaneCursor[],
     perLane: number,
     types: readonly string[],
     end?: Place,
     on: Reader = this.database,
   ): Promise<ReplayMessage[]> {
-    return byIndex<ReplayMessage>(on, NEXT_OF_LANES, [
+    const rows = await byIndex<FoundRow>(on, NEXT_OF_LANES, [
       after.map(({ lane }) => lane),
       after.map(({ applied }) => applied),
       after.map(({ position }) => position),
@@ -74,7 +80,41 @@ export class LaneSource {
       end?.applied ?? null,
       end?.position ?? null,
     ]);
+    return rows.map((row) => replayMessage(row, row.receivedMs, row.occurred_at));
   }
+}
+
+/** What a row of the inbox and a message of history have in common. */
+export type ReplayedFields = LaneCursor &
+  Pick<ReplayMessage, 'id' | 'source' | 'type' | 'key' | 'payload' | 'headers'> &
+  Partial<Pick<ReplayMessage, 'attempt' | 'bytes' | 'wanted'>>;
+
+/** Member by member: to copy the rest of an object with a spread takes 5 µs per message. */
+export function replayMessage(
+  from: ReplayedFields,
+  receivedMs: number,
+  occurredAt: Date | null,
+): ReplayMessage {
+  return {
+    lane: from.lane,
+    applied: from.applied,
+    position: from.position,
+    place: '',
+    id: from.id,
+    source: from.source,
+    type: from.type,
+    key: from.key,
+    keyless: false,
+    attempt: from.attempt ?? 1,
+    payload: from.payload,
+    bytes: from.bytes ?? 0,
+    headers: from.headers,
+    occurred_at: occurredAt,
+    received_at: new Date(receivedMs),
+    expires_at: null,
+    expired: false,
+    wanted: from.wanted ?? true,
+  };
 }
 
 /** The first of them, with their payloads: as many as fit into memory. */

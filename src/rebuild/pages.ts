@@ -7,7 +7,7 @@ import { LOCK_LANES } from './pages.sql.ts';
 import type { LaneCursor, Rebuild } from './rebuild.ts';
 
 const MAX_LANES = 16;
-const MAX_MESSAGES = 1_024;
+const MAX_MESSAGES = 2_048;
 const NOTHING: Page = { from: [], rows: [] };
 
 /** Which messages a batch applies: of a lane group as long as it has history, then of any lanes, from the inbox. */
