@@ -5,6 +5,7 @@ import { history, hotKey, pinnedSnapshot, poisonedKey, slowPrepare } from './int
 import { deliver, latency, manyListeners, slowListener } from './outbox.mjs';
 import * as processing from './process.mjs';
 import { pollLatency, rebalancing, workQueue } from './pull.mjs';
+import * as rebuild from './rebuild.mjs';
 import { growth, replicas } from './scale.mjs';
 
 /** In this order; each is a `{ name, run(context) }` that returns the lines of `compare`. */
@@ -19,6 +20,7 @@ export const SCENARIOS = [
   pinnedSnapshot,
   replicas,
   growth,
+  rebuild,
   deliver,
   latency,
   consume,
