@@ -36,7 +36,7 @@ import { SealedCredentials1763251200160 } from '../migrations/1763251200160-seal
 import { Cells1763251200170 } from '../migrations/1763251200170-cells.ts';
 import { RebuildHistory1763251200180 } from '../migrations/1763251200180-rebuild-history.ts';
 import { RejectionsByFence1763251200190 } from '../migrations/1763251200190-rejections-by-fence.ts';
-import { FingerprintsOfResponses1763251200190 } from '../migrations/1763251200190-fingerprints-of-responses.ts';
+import { FingerprintsOfResponses1763251200191 } from '../migrations/1763251200191-fingerprints-of-responses.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -81,7 +81,7 @@ const ENGINE: SchemaPart = {
     Cells1763251200170,
     RebuildHistory1763251200180,
     RejectionsByFence1763251200190,
-    FingerprintsOfResponses1763251200190,
+    FingerprintsOfResponses1763251200191,
   ],
 };
 

@@ -4,7 +4,7 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
  * Errors of deliveries say `responded 503` where they said `answered 503`. The status stays in the fingerprint, whatever
  * number it is, also for rows that the previous version writes. Fingerprints that are stored do not change.
  */
-export class FingerprintsOfResponses1763251200190 implements MigrationInterface {
+export class FingerprintsOfResponses1763251200191 implements MigrationInterface {
   async up(runner: QueryRunner): Promise<void> {
     await runner.query(fingerprintAfter('answered |responded '));
   }
