@@ -4,7 +4,7 @@
  */
 const FOUNDATIONS = 'config|clock|telemetry|database|http|contract';
 const FEATURES =
-  'lanes|history|webhooks|brokers|inbox|outbox|listeners|topics|groups|definitions|read-models|rebuild|upkeep';
+  'lanes|history|webhooks|brokers|inbox|outbox|listeners|topics|groups|definitions|sources|read-models|rebuild|upkeep';
 /** What is put together from everything else: main, app, service, schema and the like. */
 const TOP = '^src/[^/]+\\.ts$';
 const VERSION = '^src/version\\.ts$';
@@ -87,7 +87,7 @@ module.exports = {
       severity: 'error',
       comment: 'Work flows from the inbox to the outbox, imports the other way round.',
       from: { path: '^src/(outbox|listeners|topics|groups|definitions)/' },
-      to: { path: ['^src/(inbox|read-models|upkeep)/', TOP], pathNot: VERSION },
+      to: { path: ['^src/(inbox|sources|read-models|upkeep)/', TOP], pathNot: VERSION },
     },
     {
       name: 'read-models-never-see-the-engine',

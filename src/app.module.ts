@@ -14,6 +14,7 @@ import { ListenersModule } from './listeners/listeners.module.ts';
 import { OutboxModule } from './outbox/outbox.module.ts';
 import { RebuildModule } from './rebuild/rebuild.module.ts';
 import { schemaOf } from './schema.ts';
+import { SourcesModule } from './sources/sources.module.ts';
 import type { Log } from './telemetry/logger.ts';
 import { TelemetryModule } from './telemetry/telemetry.module.ts';
 import { TopicsModule } from './topics/topics.module.ts';
@@ -45,6 +46,7 @@ export class AppModule {
         DefinitionsModule,
         HistoryModule,
         InboxModule,
+        SourcesModule,
         OutboxModule,
         ...readModels.map(({ module }) => module),
         RebuildModule.with(databaseUrl, readModels),

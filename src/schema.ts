@@ -37,6 +37,7 @@ import { Cells1763251200170 } from '../migrations/1763251200170-cells.ts';
 import { RebuildHistory1763251200180 } from '../migrations/1763251200180-rebuild-history.ts';
 import { RejectionsByFence1763251200190 } from '../migrations/1763251200190-rejections-by-fence.ts';
 import { FingerprintsOfResponses1763251200191 } from '../migrations/1763251200191-fingerprints-of-responses.ts';
+import { Sources1763251200220 } from '../migrations/1763251200220-sources.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -82,6 +83,7 @@ const ENGINE: SchemaPart = {
     RebuildHistory1763251200180,
     RejectionsByFence1763251200190,
     FingerprintsOfResponses1763251200191,
+    Sources1763251200220,
   ],
 };
 

@@ -34,7 +34,7 @@ export class BrokerTls {
   serverName?: string;
 }
 
-class BrokerServers {
+export class BrokerServers {
   @ApiProperty({
     type: [String],
     minItems: 1,
@@ -87,6 +87,26 @@ export class RabbitTarget extends BrokerServers {
   routingKey?: string;
 
   @ApiPropertyOptional({ default: '/' })
+  @Optional()
+  @Must(textUpTo(MAX_NAME))
+  vhost?: string;
+}
+
+/** What a source reads. */
+export class NatsOrigin extends BrokerServers {
+  @Must(textUpTo(MAX_NAME))
+  stream: string;
+
+  /** Only messages of these subjects; with the wildcards of NATS. */
+  @Optional()
+  @Must(textUpTo(MAX_NAME))
+  subject?: string;
+}
+
+export class RabbitOrigin extends BrokerServers {
+  @Must(textUpTo(MAX_NAME))
+  queue: string;
+
   @Optional()
   @Must(textUpTo(MAX_NAME))
   vhost?: string;

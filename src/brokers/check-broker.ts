@@ -27,9 +27,20 @@ export async function brokerFaults(
   const target = value[mode];
   return [
     ...(missing === undefined ? [] : [{ pointer: '/mode', detail: missing }]),
-    ...(isObject(target)
-      ? [...(await serverFaults(mode, target.servers, checkServer)), ...placeFaults(mode, target)]
-      : []),
+    ...(await connectionFaults(mode, value, checkServer)),
+    ...(isObject(target) ? placeFaults(mode, target) : []),
+  ];
+}
+
+/** The part of it that a source has, too. */
+export async function connectionFaults(
+  mode: BrokerMode,
+  value: Record<string, unknown>,
+  checkServer: ServerCheck,
+): Promise<FieldError[]> {
+  const target = value[mode];
+  return [
+    ...(isObject(target) ? await serverFaults(mode, target.servers, checkServer) : []),
     ...credentialFaults(mode, value.credentials),
   ];
 }

@@ -88,6 +88,13 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'POST /v1/groups/:group/commit': NAMED,
   'POST /v1/groups/:group/seek': NAMED,
 
+  'GET /v1/sources': HOME,
+  'GET /v1/sources/:name': HOME,
+  'DELETE /v1/sources/:name': HOME,
+  'GET /v1/sources/:name/refused': HOME,
+  'GET /v1/sources/:name/refused/:number/body': HOME,
+  'POST /v1/sources/:name/refused/discard': HOME,
+
   'GET /v1/schedules': HOME,
   'GET /v1/schedules/:name': HOME,
   'PUT /v1/schedules/:name': HOME,

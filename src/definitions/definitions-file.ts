@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { SourceDefinition } from '../brokers/source-definition.ts';
 import { SETTINGS_TOKEN, type Settings, SettingsError } from '../config/settings.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { ListenersStore } from '../listeners/listeners-store.ts';
@@ -7,13 +8,16 @@ import { EgressGuard } from '../webhooks/egress-guard.ts';
 import type { Changes } from './file-origin.ts';
 import { GroupEntries } from './group-entries.ts';
 import { ListenerEntries } from './listener-entries.ts';
-import { type Definitions, readDefinitionsFile } from './read-definitions-file.ts';
+import { type Definitions, type Entry, readDefinitionsFile } from './read-definitions-file.ts';
 import { TopicEntries } from './topic-entries.ts';
 import type { LineFault } from './yaml-lines.ts';
 
 /** Applies LISTENERS_FILE when a replica starts: all of it or, if anything is wrong, nothing. */
 @Injectable()
 export class DefinitionsFile {
+  /** They are read by the replicas that have the file. */
+  sources: readonly Entry<SourceDefinition>[] = [];
+
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Pick<Settings, 'listenersFile' | 'outboxLease'>,
     @Inject(LOG) private readonly log: Log,
@@ -38,6 +42,7 @@ export class DefinitionsFile {
       leaseMs: this.settings.outboxLease,
     });
     if (content.kind === 'invalid') throw new SettingsError(content.faults);
+    this.sources = content.definitions.sources ?? [];
     const changes = await this.store.change((tx) => this.apply(content.definitions, path, tx));
     this.log.info({ event: 'definitions.reconciled', file: path, ...changes }, 'LISTENERS_FILE was applied');
     this.reportKept('topic', changes.topics);

@@ -9,7 +9,10 @@ import { ListenerEntries } from './listener-entries.ts';
 import { TopicEntries } from './topic-entries.ts';
 
 /** Listeners, topics and groups from a file; and the first load of what the database has. */
-@Module({ providers: [DefinitionsFile, ListenerEntries, TopicEntries, GroupEntries] })
+@Module({
+  providers: [DefinitionsFile, ListenerEntries, TopicEntries, GroupEntries],
+  exports: [DefinitionsFile],
+})
 export class DefinitionsModule implements OnModuleInit {
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,

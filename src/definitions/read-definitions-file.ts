@@ -1,13 +1,14 @@
 import { readFile } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
+import { checkSource, SOURCE_FIELDS, type SourceDefinition } from '../brokers/source-definition.ts';
 import { checkGroupBody, type GroupDefinition, groupNameFault } from '../groups/group-definition.ts';
 import { isName, NAME_FORM } from '../http/names.ts';
 import { Problem } from '../http/problems.ts';
 import { type Bounds, checkDefinition, withSuggestion } from '../listeners/check-definition.ts';
 import type { ListenerDefinition } from '../listeners/listener-definition.ts';
-import { isSecret } from '../listeners/secrets/signing-secrets.ts';
 import { checkTopicBody, type TopicDefinition, topicNameFault } from '../topics/topic-definition.ts';
-import { YamlLines } from './yaml-lines.ts';
+import { credentialsOf, secretOf } from './confidential-files.ts';
+import { isMapping, YamlLines } from './yaml-lines.ts';
 
 /** An entry that defines a listener. */
 export interface ListenerEntry {
@@ -31,6 +32,7 @@ export interface Definitions {
   readonly listeners?: readonly ListenerEntry[];
   readonly topics?: readonly Entry<TopicDefinition>[];
   readonly groups?: readonly Entry<GroupDefinition>[];
+  readonly sources?: readonly Entry<SourceDefinition>[];
 }
 
 export type FileContent =
@@ -40,7 +42,7 @@ export type FileContent =
 
 type Fault = { readonly path: readonly (string | number)[]; readonly detail: string };
 
-const SECTIONS = ['listeners', 'topics', 'groups'] as const;
+const SECTIONS = ['listeners', 'topics', 'groups', 'sources'] as const;
 type Section = (typeof SECTIONS)[number];
 
 /** Reads and checks the whole file; reports all errors together. */
@@ -73,11 +75,11 @@ function shapeFaults(value: unknown): Fault[] {
   const unknown = names.filter((name) => !SECTIONS.some((section) => section === name));
   return [
     ...(given.length === 0
-      ? [{ path: [], detail: 'must have the list "listeners", "topics" or "groups"' }]
+      ? [{ path: [], detail: 'must have the list "listeners", "topics", "groups" or "sources"' }]
       : []),
     ...unknown.map((name) => ({
       path: [name],
-      detail: 'is not known here; only "listeners", "topics" and "groups" are',
+      detail: 'is not known here; only "listeners", "topics", "groups" and "sources" are',
     })),
     ...given.flatMap((section) =>
       Array.isArray((value as Record<string, unknown>)[section])
@@ -104,7 +106,13 @@ async function readSections(
   const listeners = await read('listeners', readListener);
   const topics = await read('topics', (item, more) => readDefinition('topics', item, TOPIC_RULES, more));
   const groups = await read('groups', (item, more) => readDefinition('groups', item, GROUP_RULES, more));
-  return { ...(listeners && { listeners }), ...(topics && { topics }), ...(groups && { groups }) };
+  const sources = await read('sources', readSource);
+  return {
+    ...(listeners && { listeners }),
+    ...(topics && { topics }),
+    ...(groups && { groups }),
+    ...(sources && { sources }),
+  };
 }
 
 interface EntryContext {
@@ -173,6 +181,25 @@ const GROUP_RULES: Rules<GroupDefinition> = {
   check: checkGroupBody,
 };
 
+/** Its credentials may be in a file of their own, as those of a listener. */
+async function readSource(
+  item: unknown,
+  context: EntryContext,
+): Promise<Entry<SourceDefinition> | undefined> {
+  const { folder, bounds, faults, index } = context;
+  const { credentialsFile, ...given } = isMapping(item) ? item : { credentialsFile: undefined };
+  const read = await credentialsOf((given as { credentials?: unknown }).credentials, credentialsFile, folder);
+  if (read.fault) faults.push({ path: ['sources', index, 'credentialsFile'], detail: read.fault });
+  const rules: Rules<SourceDefinition> = {
+    needs: 'a name, and nats or rabbitmq',
+    fields: SOURCE_FIELDS,
+    nameFault: (name) => (isName(name) ? undefined : `must be ${NAME_FORM}`),
+    check: (body) => checkSource(body, bounds.checkServer),
+  };
+  const body = isMapping(item) ? { ...given, ...read.credentials } : item;
+  return readDefinition('sources', body, rules, context);
+}
+
 /** A topic or a group is checked as the body of a PUT is. */
 async function readDefinition<Definition>(
   section: Section,
@@ -197,49 +224,6 @@ async function readDefinition<Definition>(
     const errors = (error.more.errors ?? []).map((one) => withSuggestion(one, rules.fields));
     for (const { pointer, detail } of errors) faults.push({ path: [...path, ...stepsOf(pointer)], detail });
     return undefined;
-  }
-}
-
-type GivenSecret =
-  | { readonly secret: string | undefined }
-  | { readonly field: string; readonly fault: string };
-
-/** Its errors never quote what it read. */
-async function secretOf(secret: unknown, secretFile: unknown, folder: string): Promise<GivenSecret> {
-  if (secret !== undefined && secretFile !== undefined)
-    return { field: 'secretFile', fault: 'cannot be combined with "secret"' };
-  const field = secret === undefined ? 'secretFile' : 'secret';
-  let text = secret;
-  if (secretFile !== undefined) {
-    if (typeof secretFile !== 'string' || secretFile === '')
-      return { field, fault: 'must be the path of a file' };
-    try {
-      text = (await readFile(resolve(folder, secretFile), 'utf8')).trim();
-    } catch (error) {
-      return { field, fault: `cannot be read (${(error as NodeJS.ErrnoException).code})` };
-    }
-  }
-  if (text === undefined) return { secret: undefined };
-  if (typeof text === 'string' && isSecret(text)) return { secret: text };
-  const what = secretFile === undefined ? 'must be' : 'must contain';
-  return { field, fault: `${what} "whsec_" and 24 to 64 bytes in base64` };
-}
-
-/** Credentials of a broker in a file of their own, in YAML or JSON. Its errors never quote what it read. */
-async function credentialsOf(
-  credentials: unknown,
-  file: unknown,
-  folder: string,
-): Promise<{ credentials?: { credentials: unknown }; fault?: string }> {
-  if (file === undefined) return {};
-  if (credentials !== undefined) return { fault: 'cannot be combined with "credentials"' };
-  if (typeof file !== 'string' || file === '') return { fault: 'must be the path of a file' };
-  try {
-    const yaml = YamlLines.parse(await readFile(resolve(folder, file), 'utf8'));
-    if (yaml.faults.length > 0 || !isMapping(yaml.value)) return { fault: 'must contain a mapping' };
-    return { credentials: { credentials: yaml.value } };
-  } catch (error) {
-    return { fault: `cannot be read (${(error as NodeJS.ErrnoException).code})` };
   }
 }
 
@@ -272,8 +256,4 @@ function placeOf(path: readonly (string | number)[]): string {
     .map((step) => (/^\d+$/.test(String(step)) ? `[${step}]` : `.${step}`))
     .join('')
     .slice(1);
-}
-
-function isMapping(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

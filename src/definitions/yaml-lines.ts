@@ -58,3 +58,7 @@ function childOf(
   const pair = parent.items.find(({ key }) => isScalar(key) && String(key.value) === String(step));
   return pair && { node: pair.value, offset: pair.key.range?.[0] };
 }
+
+export function isMapping(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -78,6 +78,6 @@ import { TopicMessagesController } from './topic-messages.controller.ts';
     { provide: Alerts, useClass: InboxAlerts },
     { provide: Pending, useClass: InboxPending },
   ],
-  exports: [MessageStates, Pending, Alerts, IngestStore, MessagesStore, HoldsStore],
+  exports: [MessageStates, Pending, Alerts, Ingest, IngestStore, MessagesStore, HoldsStore],
 })
 export class InboxModule {}

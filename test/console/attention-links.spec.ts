@@ -38,6 +38,7 @@ const ITEMS: readonly Item[] = [
     gaps: [{ source: 'urn:sluice:api-keys/admin', id: 'p-1', since, first: 3, count: 1 }],
     holds: [{ key: HELD_KEY, reason: 'operator', since }],
     history: [{ work: 'archive', since, error: 'disk full' }],
+    sources: [{ name: 'orders', state: 'full', error: 'too many', since, count: 5 }],
   }),
   ...findingsInBacklog(
     [
@@ -72,6 +73,8 @@ const SHOWN: Readonly<Record<string, string>> = {
   'role-missing': 'Replicas',
   'inconsistent-rows': 'Inconsistent rows',
   'history-failed': 'System',
+  'source-failing': 'A source fails',
+  'messages-refused': 'A source fails',
   'offsets-expired': 'analytics',
   'listener-disabled': 'legacy-erp',
   'circuit-open': 'warehouse',

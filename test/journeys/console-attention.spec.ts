@@ -65,6 +65,27 @@ describe('what needs an operator', () => {
     await goneOnce('history-failed');
   });
 
+  it('has sources that are not read, and messages that they refused', async () => {
+    await cluster.database.query(
+      `INSERT INTO source (name, kind, state, error, leased_until) VALUES ('shop', 'nats', 'failing', 'refused', 'infinity')`,
+    );
+    await cluster.database.query(
+      `INSERT INTO source_refusal (source, place, reason, headers, body) VALUES ('shop', 'S/1', 'no event', '{}', '')`,
+    );
+    const failing = await itemOnce('source-failing', { source: 'shop' });
+    expect(failing.sentence).toBe('The source shop cannot be read: refused.');
+    expect(await itemOnce('messages-refused', { source: 'shop' })).toMatchObject({
+      severity: 'warning',
+      count: 1,
+    });
+    await cluster.database.query(`UPDATE source SET leased_until = '-infinity'`);
+    await until(async () =>
+      (await itemOnce('source-failing', {})).sentence.includes('is read by no replica'),
+    );
+    await cluster.database.query('DELETE FROM source');
+    await goneOnce('messages-refused');
+  });
+
   it('has dead letters, one item per cause, with the request that revives them', async () => {
     const receiver = await cluster.listen('bad', { terminalStatuses: [400], onDead: 'skip' }, status(400));
     await cluster.post(...Array.from({ length: 3 }, (_, n) => ({ type: 'bad/x', key: `k${n}` })));

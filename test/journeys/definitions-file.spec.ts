@@ -193,6 +193,34 @@ describe('topics and groups in LISTENERS_FILE', () => {
   });
 });
 
+describe('a file with faults in sources', () => {
+  it('is reported fault by fault with its line', async () => {
+    const faults = await faultsOf(
+      'sources:', // 1
+      '  - name: both', // 2
+      '    nats: { servers: ["nats://127.0.0.1"], stream: S }', // 3
+      '    rabbitmq: { servers: ["amqp://127.0.0.1"], queue: q }', // 4
+      '  - name: neither', // 5
+      '    typ: a', // 6
+      '  - name: nats', // 7
+      '    nats:', // 8
+      '      servers:', // 9
+      '        - amqp://127.0.0.1', // 10
+      '    type: "urn:sluice:x"', // 11
+      '  - name: rabbit', // 12
+      '    rabbitmq: { servers: ["amqp://127.0.0.1"], queue: q }', // 13
+      '    credentials: { token: secret-token }', // 14
+    );
+    const at = (line: number) => faults.filter((fault) => fault.startsWith(`/sluice.yaml:${line}: `)).join();
+    expect(at(2)).toMatch(/sources\[0\] must have either "nats" or "rabbitmq"/);
+    expect(at(6)).toMatch(/sources\[1\]\.typ is not a known field; did you mean "type"\?/);
+    expect(at(8)).toMatch(/sources\[2\]\.nats\.stream is required/);
+    expect(at(11)).toMatch(/sources\[2\]\.type must not begin with "urn:sluice:"/);
+    expect(at(14)).toMatch(/sources\[3\]\.credentials must be username and password/);
+    expect(faults.join()).not.toContain('secret-token');
+  });
+});
+
 describe('a file with faults in topics and groups', () => {
   it('is reported fault by fault with its line, and nothing of it is applied', async () => {
     const faults = await faultsOf(
@@ -240,7 +268,9 @@ describe('a file with faults in topics and groups', () => {
     expect(at(24)).toMatch(/groups\[2\]\.atempts is not a known field; did you mean "attempts"\?/);
     expect(at(26)).toMatch(/listeners\[0\]\.types is required/);
     expect(at(27)).toMatch(/listeners\[1\]\.secret is only for the mode "webhook"/);
-    expect(at(28)).toMatch(/topcis is not known here; only "listeners", "topics" and "groups" are/);
+    expect(at(28)).toMatch(
+      /topcis is not known here; only "listeners", "topics", "groups" and "sources" are/,
+    );
     expect(await stored()).toEqual([]);
   });
 

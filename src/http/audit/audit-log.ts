@@ -41,6 +41,8 @@ export const ACTIONS = [
   'read-model.rollback',
   'read-model.drop',
   'history.import',
+  'source.discard',
+  'source.delete',
   'history.erase',
 ] as const;
 export type Action = (typeof ACTIONS)[number];

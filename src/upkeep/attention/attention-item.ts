@@ -4,6 +4,7 @@ export const KINDS = [
   'inconsistent-rows',
   'history-failed',
   'offsets-expired',
+  'source-failing',
   'listener-disabled',
   'circuit-open',
   'expiring-soon',
@@ -15,6 +16,7 @@ export const KINDS = [
   'rebuild-stopped',
   'stalled-revive',
   'stalled-replay',
+  'messages-refused',
   'producer-gap',
   'hold-without-end',
 ] as const;
@@ -26,6 +28,7 @@ export const GUIDES: Readonly<Record<Kind, string>> = {
   'inconsistent-rows': 'inconsistent-rows',
   'history-failed': 'history-cannot-be-written',
   'offsets-expired': 'offsets-have-expired',
+  'source-failing': 'a-source-fails',
   'listener-disabled': 'one-listener-fails',
   'circuit-open': 'one-listener-fails',
   'expiring-soon': 'messages-expire',
@@ -37,6 +40,7 @@ export const GUIDES: Readonly<Record<Kind, string>> = {
   'rebuild-stopped': 'a-rebuild-is-stalled',
   'stalled-revive': 'dead-letters',
   'stalled-replay': 'replay',
+  'messages-refused': 'a-source-fails',
   'producer-gap': 'a-producer-has-a-gap',
   'hold-without-end': 'a-key-is-held',
 };
@@ -52,7 +56,7 @@ export interface Subject {
   readonly key?: string;
   readonly schedule?: string;
   readonly producer?: string;
-  /** Of a producer. */
+  /** Of a producer; or a source that reads a broker. */
   readonly source?: string;
   /** The work on history that fails. */
   readonly history?: string;

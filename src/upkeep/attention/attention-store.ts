@@ -8,6 +8,7 @@ import {
   LISTENERS,
   LIVE_ROLES,
   PRODUCER_GAPS,
+  SOURCES,
   STALLED_JOBS,
 } from './attention.sql.ts';
 
@@ -62,6 +63,16 @@ export interface HistoryFailureRow {
   readonly error: string;
 }
 
+export interface SourceRow {
+  readonly name: string;
+  /** `unread`: no replica has read it for a minute. */
+  readonly state: 'waiting' | 'running' | 'failing' | 'full' | 'unread';
+  readonly error: string | null;
+  readonly since: Date;
+  /** Of refused messages. */
+  readonly count: number;
+}
+
 /** What the observation of the backlog does not have. */
 export interface Findings {
   readonly dead: readonly DeadLettersRow[];
@@ -71,6 +82,7 @@ export interface Findings {
   readonly roles: readonly string[];
   readonly gaps: readonly GapRow[];
   readonly history: readonly HistoryFailureRow[];
+  readonly sources: readonly SourceRow[];
 }
 
 /** To be sent after FORCE_INDEX_PLANS, perhaps with other statements; `findingsOf()` reads what they return. */
@@ -82,6 +94,7 @@ export const FINDINGS: readonly Statement[] = [
   [LIVE_ROLES],
   [PRODUCER_GAPS],
   [HISTORY_FAILURE],
+  [SOURCES],
 ];
 
 @Injectable()
@@ -96,7 +109,7 @@ export class AttentionStore {
 
 /** The rows of each statement of FINDINGS. */
 export function findingsOf(rows: readonly unknown[][]): Findings {
-  const [dead, listeners, holds, jobs, roles, gaps, history] = rows;
+  const [dead, listeners, holds, jobs, roles, gaps, history, sources] = rows;
   return {
     dead: dead as DeadLettersRow[],
     listeners: listeners as ListenerRow[],
@@ -105,5 +118,6 @@ export function findingsOf(rows: readonly unknown[][]): Findings {
     roles: (roles as { role: string }[]).map(({ role }) => role),
     gaps: gaps as GapRow[],
     history: history as HistoryFailureRow[],
+    sources: sources as SourceRow[],
   };
 }

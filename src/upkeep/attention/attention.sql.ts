@@ -55,6 +55,16 @@ export const STALLED_JOBS = `
   UNION ALL
   (SELECT 'rebuild-stopped', id, model, NULL, created_at FROM rebuild WHERE ended_at IS NULL AND status = 'failed' LIMIT ${MAX_ROWS})`;
 
+/** attention.sources — those that are not read, and those that keep refused messages. */
+export const SOURCES = `
+  SELECT name, error, since, refused.count,
+         CASE WHEN leased_until < clock_timestamp() - interval '60 seconds' THEN 'unread' ELSE state END AS state
+  FROM source CROSS JOIN LATERAL (
+    SELECT count(*)::int AS count, min(at) AS first FROM source_refusal WHERE source_refusal.source = source.name
+  ) AS refused
+  WHERE state IN ('failing', 'full') OR refused.count > 0 OR leased_until < clock_timestamp() - interval '60 seconds'
+  ORDER BY name LIMIT ${MAX_ROWS}`;
+
 /** attention.roles — those that some replica runs. A replica is alive as in the list of replicas. */
 export const LIVE_ROLES = `
   SELECT DISTINCT role FROM replica CROSS JOIN LATERAL unnest(roles) AS role

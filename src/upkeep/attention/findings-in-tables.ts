@@ -8,6 +8,7 @@ import type {
   HoldRow,
   JobRow,
   ListenerRow,
+  SourceRow,
 } from './attention-store.ts';
 
 const ROLES: readonly (readonly [Role, consequence: string])[] = [
@@ -25,6 +26,7 @@ export function findingsInTables({
   roles,
   gaps,
   history,
+  sources,
 }: Findings): Finding[] {
   return [
     ...ROLES.filter(([role]) => !roles.includes(role)).map(roleMissing),
@@ -33,6 +35,7 @@ export function findingsInTables({
     ...jobs.map(stalled),
     ...gaps.map(gap),
     ...history.map(historyFailed),
+    ...sources.flatMap(ofSource),
     ...holds.map(endlessHold),
   ];
 }
@@ -152,4 +155,35 @@ function historyFailed({ work, since, error }: HistoryFailureRow): Finding {
     subject: { history: work },
     since,
   };
+}
+
+const NOT_READ = {
+  failing: 'cannot be read',
+  full: 'waits',
+  unread: 'is read by no replica',
+} as const;
+
+function ofSource({ name, state, error, since, count }: SourceRow): Finding[] {
+  const subject = { source: name };
+  const found: Finding[] = [];
+  if (state === 'failing' || state === 'full' || state === 'unread')
+    found.push({
+      kind: 'source-failing',
+      sentence: `The source ${name} ${NOT_READ[state]}${error && state !== 'unread' ? `: ${error}` : ''}.`,
+      nextStep:
+        state === 'unread'
+          ? 'Start a replica with the role inbox whose LISTENERS_FILE has it, or delete the source.'
+          : 'Nothing is lost: the broker keeps its messages. Correct the cause; it is tried again by itself.',
+      subject,
+      since,
+    });
+  if (count > 0)
+    found.push({
+      kind: 'messages-refused',
+      sentence: `The source ${name} keeps ${count} ${count === 1 ? 'message' : 'messages'} that cannot be accepted.`,
+      nextStep: 'See why, let the publisher send them again correctly, and discard these.',
+      subject,
+      count,
+    });
+  return found;
 }

@@ -14,6 +14,8 @@ export const SCREEN_OF_KIND: Readonly<Record<string, (subject: AttentionSubject)
   'role-missing': system,
   'inconsistent-rows': () => ['guide', { chapter: 'inconsistent-rows' }],
   'history-failed': system,
+  'source-failing': () => ['guide', { chapter: 'a-source-fails' }],
+  'messages-refused': () => ['guide', { chapter: 'a-source-fails' }],
   'offsets-expired': group,
   'listener-disabled': listener,
   'circuit-open': listener,
