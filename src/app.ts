@@ -1,8 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { refuseCell } from './cells/catalogue-store.ts';
 import { Cells } from './cells/cells.ts';
 import type { Settings } from './config/settings.ts';
 import type { ReadModel } from './contract/read-model.ts';
+import { Database } from './database/database.ts';
 import { createEngine } from './engine.ts';
 import type { Route } from './http/routes.ts';
 import type { Server } from './http/server.ts';
@@ -35,10 +37,12 @@ export async function createApp(
     extensions: cells ? [cells.homeModule()] : [],
   });
   try {
-    await cells?.openHome({ nest, server });
+    if (cells) await cells.openHome({ nest, server });
+    else await refuseCell(nest.get(Database));
     await nest.init();
     await cells?.start();
   } catch (error) {
+    await cells?.stopKeepers();
     await nest.close();
     await cells?.close();
     throw error;
@@ -74,6 +78,7 @@ function appOf(
       readiness.startDraining();
       server.closeAfterReply();
       if (settings.drainGrace > 0) await pause(settings.drainGrace);
+      await cells?.stopKeepers();
       await nest.close();
       await cells?.close();
     },

@@ -1,3 +1,4 @@
+import { SettingsError } from '../config/settings.ts';
 import type { Database } from '../database/database.ts';
 import type { Transaction } from '../database/transaction.ts';
 import {
@@ -7,6 +8,8 @@ import {
   CELLS,
   DIVIDE_SLOTS,
   IS_FENCED,
+  IS_PART,
+  IS_USED,
   LOCK_FENCE,
   OWN_POSITIONS,
   SELF,
@@ -84,8 +87,27 @@ export class CatalogueStore {
   }
 }
 
+/** Throws if a database has only some of the keys: a replica without CELLS would refuse all others, and define what no cell knows. */
+export async function refuseCell(database: Database): Promise<void> {
+  const [self] = await database.query<{ name: string }>(IS_PART);
+  if (!self) return;
+  throw new SettingsError([
+    `The database is the cell "${self.name}" of several: set CELLS as the other replicas have it, in place of DATABASE_URL`,
+  ]);
+}
+
+/** What is there would have other numbers than in the home cell, or keys of other cells. */
+async function refuseUsed(tx: Transaction, name: string): Promise<void> {
+  const [{ used } = { used: false }] = await tx.query<{ used: boolean }>(IS_USED);
+  if (!used) return;
+  throw new CellRefused(
+    `the database of cell "${name}" has messages or definitions of a Sluice without cells; a new cell needs an empty database`,
+  );
+}
+
 async function become(tx: Transaction, self: Omit<Self, 'catalogue'> & { catalogue: string | null }) {
-  await tx.execute(BECOME, [self.catalogue, self.number, self.name]);
+  const isNew = (await tx.execute(BECOME, [self.catalogue, self.number, self.name])) > 0;
+  if (isNew && self.number > 0) await refuseUsed(tx, self.name);
   const [is] = await tx.query<Self>(SELF);
   if (
     is!.name === self.name &&

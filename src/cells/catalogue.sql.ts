@@ -9,6 +9,14 @@ export const BECOME = `
   INSERT INTO cell_self (catalogue, number, name) VALUES (COALESCE($1::uuid, gen_random_uuid()), $2, $3)
   ON CONFLICT DO NOTHING`;
 
+/** cells.isUsed — whether a Sluice has worked here. */
+export const IS_USED = `
+  SELECT EXISTS (SELECT FROM inbox) OR EXISTS (SELECT FROM listener) OR EXISTS (SELECT FROM topic)
+    OR EXISTS (SELECT FROM consumer_group) OR EXISTS (SELECT FROM archive_id) AS used`;
+
+/** cells.closedSlots — the name of the cell, if it does not have all keys. */
+export const IS_PART = 'SELECT name FROM cell_self WHERE EXISTS (SELECT FROM cell_fence WHERE NOT open)';
+
 /** cells.add — cells that the catalogue does not have yet, in this order. $1 names */
 export const ADD_CELLS = `
   INSERT INTO cell (number, name)

@@ -5,8 +5,9 @@ import type { Catalogue } from './catalogue.ts';
 import type { CatalogueStore } from './catalogue-store.ts';
 import type { Cell } from './cell.ts';
 import { CellRefused } from './cell-refused.ts';
-import type { DefinitionsCopy } from './definitions-copy.ts';
+import { type CellIdentity, type DefinitionsCopy, HomeAway, refuseOtherCell } from './definitions-copy.ts';
 import type { Engine } from './engine.ts';
+import { withinMs } from './within-ms.ts';
 
 export interface KeeperOptions {
   readonly catalogueId: string;
@@ -60,7 +61,7 @@ export class CellKeeper {
     try {
       // Before anything runs: what is processed without the listeners would never be in them.
       await this.join(engine);
-      await this.options.definitions?.bringTo(engine.nest);
+      await this.options.definitions?.bringTo(engine.nest, this.identity());
       await engine.nest.init();
       await engine.server.adapter.getInstance().ready();
     } catch (error) {
@@ -72,16 +73,18 @@ export class CellKeeper {
   }
 
   private async join({ nest }: Engine): Promise<void> {
-    const { store, catalogue, catalogueId } = this.options;
+    const { store, catalogue } = this.options;
+    const { version } = catalogue;
+    const self = { ...this.identity(), name: this.cell.name };
+    await store.join(nest.get(Database), self, catalogue.all());
+    this.fencedAt = version;
+  }
+
+  private identity(): CellIdentity {
+    const { catalogue, catalogueId } = this.options;
     const number = catalogue.numberOf(this.cell.name);
     if (number === undefined) throw new Error('the catalogue does not have this cell yet');
-    const { version } = catalogue;
-    await store.join(
-      nest.get(Database),
-      { catalogue: catalogueId, number, name: this.cell.name },
-      catalogue.all(),
-    );
-    this.fencedAt = version;
+    return { catalogue: catalogueId, number };
   }
 
   /** One small query at least, by which an absence is noticed. */
@@ -89,31 +92,31 @@ export class CellKeeper {
     const { catalogue, definitions, store } = this.options;
     if (this.fencedAt !== catalogue.version) {
       const { version } = catalogue;
-      const number = catalogue.numberOf(this.cell.name)!;
-      await store.fence(engine.nest.get(Database), number, catalogue.all());
+      await store.fence(engine.nest.get(Database), this.identity().number, catalogue.all());
       this.fencedAt = version;
     }
-    if (definitions) {
-      await definitions.bringTo(engine.nest);
-      if (!this.cell.definitionsCurrent) await definitions.refresh(engine.nest);
-    } else await engine.nest.get(Database).query('SELECT');
+    if (definitions) await this.keepDefinitions(engine, definitions);
+    else {
+      await refuseOtherCell(engine.nest.get(Database), this.identity());
+      this.cell.definitionsCurrent = true;
+    }
+  }
+
+  private async keepDefinitions({ nest }: Engine, definitions: DefinitionsCopy): Promise<void> {
+    try {
+      await definitions.bringTo(nest, this.identity());
+    } catch (error) {
+      // It was up all the time, so it has what was defined before the home cell went away.
+      if (!(error instanceof HomeAway && this.cell.state === 'up')) throw error;
+      this.cell.definitionsCurrent = false;
+      return;
+    }
+    if (!this.cell.definitionsCurrent) await definitions.refresh(nest);
     this.cell.definitionsCurrent = true;
   }
 }
 
 const DOWN = 'a cell cannot be used; messages of its keys are answered 503 until it is back';
-
-async function withinMs<Result>(ms: number, work: Promise<Result>): Promise<Result> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no reply within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
 
 /** For operators: host names and reasons, never a password. */
 function reasonOf(error: unknown): string {

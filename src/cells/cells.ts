@@ -111,10 +111,11 @@ export class Cells implements CellsView {
     const copy = new DefinitionsCopy(this.home.engine!.nest.get(Database));
     const others = this.all.slice(1);
     const copied = await Promise.all(
-      others.map(async ({ state, engine }) => {
-        if (state !== 'up' || !engine) return false;
+      others.map(async ({ name, state, engine }) => {
+        const number = this.catalogue.numberOf(name);
+        if (number === undefined || state !== 'up' || !engine) return false;
         try {
-          await copy.bringTo(engine.nest);
+          await copy.bringTo(engine.nest, { catalogue: this.catalogueId, number });
           await copy.refresh(engine.nest);
           return true;
         } catch {
@@ -125,8 +126,13 @@ export class Cells implements CellsView {
     return others.filter((_, index) => !copied[index]).map(({ name }) => name);
   }
 
-  async close(): Promise<void> {
+  /** Before the home cell closes: a keeper would find its database away. */
+  async stopKeepers(): Promise<void> {
     await Promise.all(this.loops.map((loop) => loop.stop()));
+  }
+
+  /** After the home cell, whose HTTP server hands requests over to the others. */
+  async close(): Promise<void> {
     await Promise.all(this.all.slice(1).map(({ engine }) => engine?.nest.close()));
   }
 
@@ -149,6 +155,7 @@ export class Cells implements CellsView {
       extensions: [CellsModule.other(home, this.lanesOf(cell))],
     });
     this.frontDoor.attach(engine);
+    engine.server.shareLimitsOf(this.home.engine!.server);
     engine.server.authenticateWith(this.home.engine!.nest.get(Callers));
     engine.nest.get(Readiness, { strict: false }).setReady();
     return engine;

@@ -6,6 +6,7 @@ import { GroupsStore } from '../groups/groups-store.ts';
 import { Listeners } from '../listeners/listeners.ts';
 import { Topics } from '../topics/topics.ts';
 import { TopicsStore } from '../topics/topics-store.ts';
+import { CellRefused } from './cell-refused.ts';
 import {
   ADD_LANES,
   ADD_PARTITIONS,
@@ -20,6 +21,7 @@ import {
   READ_DEFINITIONS,
   SET_COPIED,
 } from './definitions.sql.ts';
+import { withinMs } from './within-ms.ts';
 
 interface Definitions {
   readonly mark: string;
@@ -29,19 +31,33 @@ interface Definitions {
   readonly groups: string | null;
 }
 
+/** Less than what a keeper gives a cell: a home cell that is silent does not make the others seem away. */
+const HOME_MS = 2_000;
+
+/** Nothing can be defined meanwhile, so a cell that has all definitions goes on. */
+export class HomeAway extends Error {}
+
+type Statements = Pick<Transaction, 'query'>;
+
 /** The actor of what is deleted here because it was deleted in the home cell. */
 const ENGINE = 'sluice';
+
+/** Which cell a database must be. */
+export interface CellIdentity {
+  readonly catalogue: string;
+  readonly number: number;
+}
 
 /** Copies listeners, topics and groups from the home cell to another one, with their numbers and revisions. */
 export class DefinitionsCopy {
   constructor(private readonly home: Database) {}
 
-  /** Cheap when nothing has changed. */
-  async bringTo(nest: NestFastifyApplication): Promise<void> {
+  /** Cheap when nothing has changed. Throws if the URL leads to another database by now. */
+  async bringTo(nest: NestFastifyApplication, cell: CellIdentity): Promise<void> {
     const database = nest.get(Database);
-    const [copied] = await database.query<{ mark: string }>(COPIED);
-    if ((await this.read(copied!.mark)).listeners === null) return;
-    await database.transaction((tx) => this.copy(tx, nest));
+    const mark = await markOf(database, COPIED, cell);
+    if ((await this.read(mark)).listeners === null) return;
+    await database.transaction((tx) => this.copy(tx, nest, cell));
   }
 
   /** The workers of this replica know them at once, those of others within a second. */
@@ -50,13 +66,17 @@ export class DefinitionsCopy {
   }
 
   private async read(known: string): Promise<Definitions> {
-    const [row] = await this.home.query<Definitions>(READ_DEFINITIONS, [known]);
-    return row!;
+    try {
+      const read = this.home.query<Definitions>(READ_DEFINITIONS, [known]);
+      return (await withinMs(HOME_MS, read))[0]!;
+    } catch (error) {
+      throw new HomeAway('the definitions of the home cell cannot be read', { cause: error });
+    }
   }
 
-  private async copy(tx: Transaction, nest: NestFastifyApplication): Promise<void> {
-    const [copied] = await tx.query<{ mark: string }>(LOCK_COPY);
-    const { mark, listeners, topics, groups } = await this.read(copied!.mark);
+  private async copy(tx: Transaction, nest: NestFastifyApplication, cell: CellIdentity): Promise<void> {
+    const known = await markOf(tx, LOCK_COPY, cell);
+    const { mark, listeners, topics, groups } = await this.read(known);
     if (listeners === null) return;
     await tx.execute(COPY_LISTENERS, [listeners]);
     await tx.execute(ADD_LANES);
@@ -77,4 +97,17 @@ export class DefinitionsCopy {
     await tx.execute(COPY_GROUPS, [rows]);
     for (const group of await tx.query<GroupRow>(ALL_GROUPS)) await store.matchCursors(group, tx);
   }
+}
+
+/** Throws unless the database is this cell. */
+export async function refuseOtherCell(on: Statements, cell: CellIdentity): Promise<void> {
+  await markOf(on, COPIED, cell);
+}
+
+async function markOf(on: Statements, sql: string, { catalogue, number }: CellIdentity): Promise<string> {
+  const [row] = await on.query<{ mark: string }>(sql, [catalogue, number]);
+  if (row) return row.mark;
+  throw new CellRefused(
+    'its URL leads to a database that is not this cell; compare CELLS and the name service',
+  );
 }

@@ -1,14 +1,22 @@
+/** What is copied of a group; `generation` and `balanced` are of the members in each cell. */
+const GROUP_COLUMNS = [
+  ...['definition', 'topics', 'session_ms', 'max_in_flight', 'attempts', 'takeover', 'on_expired', 'origin'],
+  ...['created_at', 'created_by', 'updated_at', 'updated_by'],
+];
+const groupOf = (table: string) => `(${GROUP_COLUMNS.map((column) => `${table}.${column}`).join(', ')})`;
+
 /**
  * cells.definitions — what is defined in the home cell, and a mark that changes with it. The rows are null if the mark is
  * still the known one. Copied are whole rows: a cell that is one version behind ignores columns that it does not have.
- * $1 known mark
+ * Groups have no revision, and the time of a change is
+ * that at which its transaction began, so their mark is their content. $1 known mark
  */
 export const READ_DEFINITIONS = `
   WITH current AS (
     SELECT concat_ws('/',
       (SELECT COALESCE(max(revision), 0) FROM listener),
       (SELECT concat_ws(',', count(*), max(revision), extract(epoch FROM max(updated_at))) FROM topic),
-      (SELECT concat_ws(',', count(*), sum(number), extract(epoch FROM max(updated_at))) FROM consumer_group)) AS mark
+      (SELECT md5(string_agg(concat_ws(',', number, origin, updated_by, definition), '' ORDER BY number)) FROM consumer_group)) AS mark
   )
   SELECT mark,
     CASE WHEN mark <> $1 THEN (SELECT COALESCE(json_agg(listener), '[]') FROM listener)::text END AS listeners,
@@ -16,8 +24,8 @@ export const READ_DEFINITIONS = `
     CASE WHEN mark <> $1 THEN (SELECT COALESCE(json_agg(consumer_group), '[]') FROM consumer_group)::text END AS groups
   FROM current`;
 
-/** cells.copied — the mark of what was copied last. */
-export const COPIED = 'SELECT definitions AS mark FROM cell_self';
+/** cells.copied — the mark of what was copied last; no row: it is not this cell. $1 catalogue, $2 number */
+export const COPIED = 'SELECT definitions AS mark FROM cell_self WHERE catalogue = $1 AND number = $2';
 
 /** cells.lockCopy — one copy at a time; it reads the home cell after it has the lock, so an older one never comes last. */
 export const LOCK_COPY = `${COPIED} FOR UPDATE`;
@@ -75,19 +83,13 @@ export const GROUPS_GONE = `
   SELECT * FROM consumer_group
   WHERE number NOT IN (SELECT number FROM json_populate_recordset(NULL::consumer_group, $1::json)) FOR NO KEY UPDATE`;
 
-/** cells.copyGroups — `generation` and `balanced` are of the members here. $1 rows */
+/** cells.copyGroups — $1 rows */
 export const COPY_GROUPS = `
-  INSERT INTO consumer_group AS known (number, name, definition, topics, session_ms, max_in_flight, attempts, takeover,
-    on_expired, origin, created_at, created_by, updated_at, updated_by)
+  INSERT INTO consumer_group AS known (number, name, ${GROUP_COLUMNS.join(', ')})
   OVERRIDING SYSTEM VALUE
-  SELECT number, name, definition, topics, session_ms, max_in_flight, attempts, takeover, on_expired, origin, created_at,
-         created_by, updated_at, updated_by
-  FROM json_populate_recordset(NULL::consumer_group, $1::json)
-  ON CONFLICT (number) DO UPDATE SET definition = EXCLUDED.definition, topics = EXCLUDED.topics,
-    session_ms = EXCLUDED.session_ms, max_in_flight = EXCLUDED.max_in_flight, attempts = EXCLUDED.attempts,
-    takeover = EXCLUDED.takeover, on_expired = EXCLUDED.on_expired, origin = EXCLUDED.origin,
-    updated_at = EXCLUDED.updated_at, updated_by = EXCLUDED.updated_by
-  WHERE known.updated_at < EXCLUDED.updated_at`;
+  SELECT number, name, ${GROUP_COLUMNS.join(', ')} FROM json_populate_recordset(NULL::consumer_group, $1::json)
+  ON CONFLICT (number) DO UPDATE SET ${GROUP_COLUMNS.map((column) => `${column} = EXCLUDED.${column}`).join(', ')}
+  WHERE ${groupOf('known')} IS DISTINCT FROM ${groupOf('EXCLUDED')}`;
 
 /** cells.groups — they assign their partitions anew. */
 export const ALL_GROUPS = 'UPDATE consumer_group SET generation = generation + 1 RETURNING *';

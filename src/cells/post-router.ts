@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { codeOf, isDatabaseAway } from '../database/errors.ts';
 import { NOT_OF_THIS_CELL, problemOf } from '../http/problem-of.ts';
-import { Problem } from '../http/problems.ts';
+import { Problem, retryAfter } from '../http/problems.ts';
 import { Ingest } from '../inbox/ingest.ts';
 import { IngestMetrics } from '../inbox/ingest-metrics.ts';
 import { isRefusal, type Outcome } from '../inbox/message-acceptor.ts';
@@ -16,7 +16,8 @@ const POLL_MS = 20;
 
 /** The part of a post that one cell stores. */
 interface Part {
-  readonly cell: number;
+  /** Undefined: their slots are being moved. */
+  readonly cell: number | undefined;
   /** Where its messages are in the whole post. */
   readonly indexes: readonly number[];
 }
@@ -62,11 +63,13 @@ export class PostRouter implements MessageRouter {
   ): Promise<void> {
     const { cell, indexes } = part;
     try {
+      if (cell === undefined) throw moving();
       const found = await this.postTo(cell, partOf(posted, indexes));
       for (const [nth, outcome] of found.entries()) outcomes[indexes[nth]!] = outcome;
     } catch (error) {
-      if (isDatabaseAway(error)) this.cellOf(cell)?.suspect();
-      if (codeOf(error) !== NOT_OF_THIS_CELL || performance.now() >= untilMs) throw error;
+      if (cell !== undefined && isDatabaseAway(error)) this.cellOf(cell)?.suspect();
+      const isElsewhere = cell === undefined || codeOf(error) === NOT_OF_THIS_CELL;
+      if (!isElsewhere || performance.now() >= untilMs) throw error;
       // The slot moves, or has moved: nothing was stored.
       await pause(POLL_MS);
       await this.catalogue.refresh().catch(() => undefined);
@@ -88,15 +91,20 @@ export class PostRouter implements MessageRouter {
   }
 
   private partsOf({ messages }: PostedMessages, indexes: readonly number[]): Part[] {
-    const parts = new Map<number, number[]>();
+    const parts = new Map<number | undefined, number[]>();
     for (const index of indexes) {
-      const { cell } = this.catalogue.slot(messages[index]!.lane);
+      const slot = this.catalogue.slot(messages[index]!.lane);
+      const cell = slot.moving_to === null ? slot.cell : undefined;
       const part = parts.get(cell);
       if (part) part.push(index);
       else parts.set(cell, [index]);
     }
     return [...parts].map(([cell, indexesOfCell]) => ({ cell, indexes: indexesOfCell }));
   }
+}
+
+function moving(): Problem {
+  return new Problem('cell-away', 'The key is being moved to another cell. Retry later.', retryAfter(1));
 }
 
 /** Not copied if it is the whole post, which is the usual case. */

@@ -117,9 +117,14 @@ function scan(body: Buffer, options?: ScanOptions): { text: string; document: Js
  * share from others.
  */
 export class BodiesInFlight {
-  private bytes = 0;
+  private sum = { bytes: 0 };
 
   constructor(private readonly maxBytes: number) {}
+
+  /** From now on, the limit is on the bodies of both. */
+  shareWith({ sum }: BodiesInFlight): void {
+    this.sum = sum;
+  }
 
   /** Rejects a body that exceeds the limit, else counts its bytes until the response is sent or the client disconnects. */
   track(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): void {
@@ -129,7 +134,7 @@ export class BodiesInFlight {
     let own = 0;
     const count = (chunk: Buffer) => {
       own += chunk.length;
-      this.bytes += chunk.length;
+      this.sum.bytes += chunk.length;
       try {
         this.rejectOverLimit(0, own);
       } catch (error) {
@@ -141,13 +146,13 @@ export class BodiesInFlight {
     payload.on('data', count);
     reply.raw.once('close', () => {
       payload.off('data', count);
-      this.bytes -= own;
+      this.sum.bytes -= own;
     });
   }
 
   /** A single body is always accepted, whatever its size. */
   private rejectOverLimit(more: number, own: number): void {
-    if (this.bytes === own || this.bytes + more <= this.maxBytes) return;
+    if (this.sum.bytes === own || this.sum.bytes + more <= this.maxBytes) return;
     throw new Problem(
       'overloaded',
       'Too many request bodies are being received. Retry later.',

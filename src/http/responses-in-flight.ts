@@ -20,16 +20,21 @@ export interface Reservation {
  */
 @Injectable()
 export class ResponsesInFlight {
-  private bytes = 0;
+  private sum = { bytes: 0 };
   private readonly maxBytes: number;
 
   constructor(@Inject(SETTINGS_TOKEN) { responsesLimit }: Pick<Settings, 'responsesLimit'>) {
     this.maxBytes = responsesLimit;
   }
 
+  /** From now on, the limit is on the responses of both. */
+  shareWith({ sum }: ResponsesInFlight): void {
+    this.sum = sum;
+  }
+
   /** Less than `maxBytes` if little is free; throws a problem if nothing is. What is handed out cannot be refused later. */
   reserve(maxBytes: number): Reservation {
-    const free = this.maxBytes - this.bytes;
+    const free = this.maxBytes - this.sum.bytes;
     if (free <= 0) throw tooMany();
     const bytes = Math.ceil(Math.min(maxBytes, free * SHARE));
     return { bytes, release: this.add(bytes) };
@@ -42,16 +47,16 @@ export class ResponsesInFlight {
   track(text: string, { raw, request }: FastifyReply): string | Buffer {
     if (text.length < MIN_COUNTED_BYTES) return text;
     const body = Buffer.from(text);
-    if (request.method === 'GET' && this.bytes > 0 && this.bytes + body.length > this.maxBytes)
+    if (request.method === 'GET' && this.sum.bytes > 0 && this.sum.bytes + body.length > this.maxBytes)
       throw tooMany();
     raw.once('close', this.add(body.length));
     return body;
   }
 
   private add(bytes: number): () => void {
-    this.bytes += bytes;
+    this.sum.bytes += bytes;
     return () => {
-      this.bytes -= bytes;
+      this.sum.bytes -= bytes;
     };
   }
 }

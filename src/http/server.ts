@@ -95,6 +95,12 @@ export class Server {
     this.responses = responses;
   }
 
+  /** Of another server in this process: BODIES_LIMIT and RESPONSES_LIMIT are for both together. */
+  shareLimitsOf({ bodies, responses }: Server): void {
+    this.bodies.shareWith(bodies);
+    if (responses) this.responses?.shareWith(responses);
+  }
+
   /** Closes every connection with its next response, so that keep-alive clients reconnect to another replica. */
   closeAfterReply(): void {
     this.closingConnections = true;

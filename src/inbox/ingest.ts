@@ -2,7 +2,7 @@ import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/comm
 import { BatchQueue } from '../clock/batch-queue.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import { codeOf, isDatabaseAway } from '../database/errors.ts';
-import { problemOf } from '../http/problem-of.ts';
+import { NOT_OF_THIS_CELL, problemOf } from '../http/problem-of.ts';
 import { Problem, retryAfter } from '../http/problems.ts';
 import { Wakeups } from '../lanes/wakeups.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
@@ -127,11 +127,12 @@ export class Ingest implements BeforeApplicationShutdown {
    * No message causes a database to be unreachable or overloaded: all posts are rejected and can be retried. (A commit whose
    * connection broke may have happened; a retry with the same id is a duplicate then, not a second message.) If the database is
    * unreachable, the queued posts are rejected too: it can take half a minute to notice, for each flush again. Any other
-   * error is caused by one of the messages: each post is stored alone.
+   * error is caused by one of the messages, such as one that the fence of a cell refuses: each post is stored alone.
    */
   private async writeSeparately(flush: readonly Waiting[], error: unknown): Promise<void> {
     if (isDatabaseAway(error)) this.rejectFirst(this.queue.items.length, error);
-    const alone = flush.length > 1 && problemOf(error).status !== 503;
+    const ofOne = codeOf(error) === NOT_OF_THIS_CELL || problemOf(error).status !== 503;
+    const alone = flush.length > 1 && ofOne;
     const event = alone ? 'ingest.flush-split' : 'ingest.flush-failed';
     this.log.warn({ event, posts: flush.length, error }, alone ? 'storing one by one' : 'nothing was stored');
     for (const waiting of flush) {

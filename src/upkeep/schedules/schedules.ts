@@ -4,7 +4,7 @@ import type { Loop, Next } from '../../clock/loop.ts';
 import { Loops } from '../../clock/loops.ts';
 import { Database } from '../../database/database.ts';
 import type { Transaction } from '../../database/transaction.ts';
-import { Problem } from '../../http/problems.ts';
+import { problemOf } from '../../http/problem-of.ts';
 import { IngestStore } from '../../inbox/ingest-store.ts';
 import { MESSAGE_ROUTER, type MessageRouter } from '../../inbox/message-router.ts';
 import { type NewMessage, newMessage } from '../../inbox/new-message.ts';
@@ -92,12 +92,17 @@ export class Schedules {
     return { schedules: due.length, lanes };
   }
 
-  /** The cell of its key is away: its ticks wait, those of other schedules do not. */
+  /** The cell of its key is away, or its slot is being moved: its ticks wait, those of other schedules do not. */
   private async postUnlessAway(row: ScheduleRow & { now: Date }, tx: Transaction): Promise<number[]> {
+    if (!this.ownLanes) return this.post(row, row.now, tx);
+    await tx.execute('SAVEPOINT schedule');
     try {
-      return await this.post(row, row.now, tx);
+      const lanes = await this.post(row, row.now, tx);
+      await tx.execute('RELEASE SAVEPOINT schedule');
+      return lanes;
     } catch (error) {
-      if (!(error instanceof Problem && error.problem === 'cell-away')) throw error;
+      if (problemOf(error).problem !== 'cell-away') throw error;
+      await tx.execute('ROLLBACK TO SAVEPOINT schedule');
       this.skippedUntil.set(row.name, performance.now() + AWAY_MS);
       return [];
     }
