@@ -60,3 +60,15 @@ it('keeps a limited number of responses', async () => {
   expect(await get('page-1', 5_000, 1_001)).toBe(2);
   expect(await get('page-0', 5_000, 1_001)).toBe(258);
 });
+
+it('keeps a limited number of bytes, whatever the pages are', async () => {
+  const shared = new SharedReads();
+  const page = 'x'.repeat(1024 * 1024);
+  const read = (name: string, nowMs: number) =>
+    shared.get(name, 5_000, async () => ({ items: [page] }), nowMs);
+  for (let n = 0; n < 20; n += 1) await read(`page-${n}`, 1_000).value;
+  // The time of a read tells whether it was kept.
+  expect(read('page-19', 1_001).atMs).toBe(1_000);
+  expect(read('page-5', 1_001).atMs).toBe(1_000);
+  expect(read('page-4', 1_001).atMs).toBe(1_001);
+});

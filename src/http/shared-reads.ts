@@ -3,6 +3,8 @@ import { Problem } from './problems.ts';
 
 /** What one page repeats is kept for the next repetition, of the last so many pages. */
 const MAX_KEPT = 256;
+/** Together, as JSON; a page of a list can have 1 MiB. */
+const MAX_KEPT_BYTES = 16 * 1024 * 1024;
 /** Repetitions that read the database: this many at once, then one per second, whatever the number of pages. */
 const MAX_BURST = 5;
 const MS_PER_READ = 1_000;
@@ -12,12 +14,15 @@ const MAX_STALE_MS = 60_000;
 interface Kept {
   readonly atMs: number;
   readonly value: Promise<unknown>;
+  /** Known once it was read. */
+  bytes: number;
 }
 
 /** Responses that requests share which may be a little old. Everybody who may send the request gets the same response. */
 @Injectable()
 export class SharedReads {
   private readonly kept = new Map<string, Kept>();
+  private keptBytes = 0;
   private readsLeft = MAX_BURST;
   private refilledAtMs = 0;
 
@@ -25,15 +30,32 @@ export class SharedReads {
   get(name: string, maxAgeMs: number, read: () => Promise<unknown>, nowMs = performance.now()): Kept {
     const kept = this.kept.get(name);
     if (kept && maxAgeMs > 0 && !this.isDue(kept, maxAgeMs, nowMs)) return kept;
-    const started = { atMs: nowMs, value: read() };
-    this.kept.delete(name);
+    const started: Kept = { atMs: nowMs, value: read(), bytes: 0 };
+    this.forget(name);
     this.kept.set(name, started);
-    if (this.kept.size > MAX_KEPT) this.kept.delete(this.kept.keys().next().value!);
+    if (this.kept.size > MAX_KEPT) this.forgetOldest();
+    void started.value.then((body) => this.weigh(name, started, body)).catch(() => undefined);
     // A refused request is refused for the next one, too. Anything else that failed may succeed.
     started.value.catch((error: unknown) => {
-      if (!(error instanceof Problem) && this.kept.get(name) === started) this.kept.delete(name);
+      if (!(error instanceof Problem) && this.kept.get(name) === started) this.forget(name);
     });
     return started;
+  }
+
+  private weigh(name: string, read: Kept, body: unknown): void {
+    if (this.kept.get(name) !== read) return;
+    read.bytes = typeof body === 'string' ? body.length : JSON.stringify(body).length;
+    this.keptBytes += read.bytes;
+    while (this.keptBytes > MAX_KEPT_BYTES) this.forgetOldest();
+  }
+
+  private forgetOldest(): void {
+    this.forget(this.kept.keys().next().value!);
+  }
+
+  private forget(name: string): void {
+    this.keptBytes -= this.kept.get(name)?.bytes ?? 0;
+    this.kept.delete(name);
   }
 
   private isDue(kept: Kept, maxAgeMs: number, nowMs: number): boolean {
