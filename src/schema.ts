@@ -38,6 +38,7 @@ import { RebuildHistory1763251200180 } from '../migrations/1763251200180-rebuild
 import { RejectionsByFence1763251200190 } from '../migrations/1763251200190-rejections-by-fence.ts';
 import { FingerprintsOfResponses1763251200191 } from '../migrations/1763251200191-fingerprints-of-responses.ts';
 import { Sources1763251200220 } from '../migrations/1763251200220-sources.ts';
+import { RebuildRetries1763251200231 } from '../migrations/1763251200231-rebuild-retries.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -84,6 +85,7 @@ const ENGINE: SchemaPart = {
     RejectionsByFence1763251200190,
     FingerprintsOfResponses1763251200191,
     Sources1763251200220,
+    RebuildRetries1763251200231,
   ],
 };
 

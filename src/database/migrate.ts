@@ -134,8 +134,11 @@ async function runPending(url: string, settings: Settings, target: Target): Prom
       const run = await dataSource.runMigrations();
       return run.map((migration) => migration.name);
     } catch (error) {
-      const [failed] = await pendingOf(dataSource, target.schema);
       const reason = (error as Error).message;
+      // If even the record of migrations could not be made, TypeORM keeps the only connection.
+      const [failed] = await pendingOf(dataSource, target.schema).catch(() => []);
+      if (!failed)
+        throw new MigrationError(`the migrations could not begin (${reason}): fix the cause and start again`);
       throw new MigrationError(
         isInTransaction(dataSource, failed)
           ? `migration ${failed} failed and was rolled back (${reason}); ` +

@@ -23,13 +23,20 @@ it('tries halves by lane, then halves of a lane that continue each other, so no 
   ]);
 });
 
-it('applies what comes before a message that is known to fail, then that one alone', () => {
+it('applies the other lanes, what comes before a message that is known to fail, that one alone, then the rest', () => {
   const rows = [row(1, 10), row(1, 11), row(1, 12), row(2, 13)];
-  const [lane, ...none] = partsOf({ from: start(1, 2), rows }, [rows[1]!]);
-  expect([none, shown([lane!])]).toEqual([[], [['1>0', '10,11,12']]]);
+  const [others, lane, ...none] = partsOf({ from: start(1, 2), rows }, [rows[1]!]);
+  expect([none, shown([others!, lane!])]).toEqual([
+    [],
+    [
+      ['2>0', '13'],
+      ['1>0', '10,11,12'],
+    ],
+  ]);
   expect(shown(partsOf(lane!, [rows[1]!]))).toEqual([
     ['1>0', '10'],
     ['1>10', '11'],
+    ['1>11', '12'],
   ]);
-  expect(shown(partsOf({ from: start(1), rows: rows.slice(1, 3) }, [rows[1]!]))).toEqual([['1>0', '11']]);
+  expect(shown(partsOf({ from: start(1), rows: rows.slice(1, 2) }, [rows[1]!]))).toEqual([['1>0', '11']]);
 });

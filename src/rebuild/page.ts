@@ -2,6 +2,7 @@ import type { Place } from '../history/history-message.ts';
 import type { ClaimedMessage } from '../inbox/inbox-queue.ts';
 import type { ReplayMessage } from './lane-source.ts';
 import type { LaneCursor } from './rebuild.ts';
+import type { Prepared } from './rebuild-preparations.ts';
 
 /** Messages of lanes, and where these lanes were when they were read. */
 export interface Page {
@@ -21,24 +22,48 @@ export interface HistoryStep {
 }
 
 /**
- * Smaller pages of a page that failed, each a continuation of the one before: around the message that is known, else halves.
+ * Smaller pages of a page that failed, each a continuation of the one before: around messages that are known, else halves.
  * None of them moves on in history: the next page begins at the same place of it, without what its lanes have applied.
  */
 export function partsOf({ from, rows }: Page, failed: readonly ClaimedMessage[]): Page[] {
-  const culprit = failed[0] && rows.find(({ position }) => position === failed[0]!.position);
-  const lane = culprit?.lane;
   const lanes = [...new Set(rows.map((row) => row.lane))];
-  if (culprit && lanes.length > 1) return [pageOf(from, rows, (row) => row.lane === lane)];
-  if (culprit) return sequence(from, [rows.slice(0, rows.indexOf(culprit)), [culprit]]);
+  const positions = new Set(failed.map(({ position }) => position));
+  const culprits = rows.filter(({ position }) => positions.has(position));
+  const among = new Set(culprits.map(({ lane }) => lane));
   if (lanes.length > 1) {
-    const half = new Set(lanes.slice(0, Math.ceil(lanes.length / 2)));
-    return [
-      pageOf(from, rows, (row) => half.has(row.lane)),
-      pageOf(from, rows, (row) => !half.has(row.lane)),
-    ];
+    const apart = (which: readonly number[]) => pageOf(from, rows, ({ lane }) => which.includes(lane));
+    if (culprits.length === 0) return halves(lanes).map(apart);
+    const others = lanes.filter((lane) => !among.has(lane));
+    return [apart(others), ...[...among].map((lane) => apart([lane]))].filter((page) => page.rows.length > 0);
   }
-  const middle = Math.ceil(rows.length / 2);
-  return sequence(from, [rows.slice(0, middle), rows.slice(middle)]);
+  const [culprit] = culprits;
+  if (!culprit) return sequence(from, halves(rows));
+  const at = rows.indexOf(culprit);
+  return sequence(from, [rows.slice(0, at), [culprit], rows.slice(at + 1)]);
+}
+
+/** The next messages of their lanes whose `prepare` failed. */
+export function headsThatFailed({ from, rows }: Page, prepared: Prepared) {
+  return from.flatMap((at) => {
+    const row = rows.find(({ lane }) => lane === at.lane);
+    const reason = row && prepared.get(row.position)?.error;
+    return reason === undefined ? [] : [{ row: row!, at, reason }];
+  });
+}
+
+/** Of each lane, what comes before the first message whose `prepare` failed. */
+export function untilFailed(page: Page, prepared: Prepared): Page {
+  const failed = new Set<number>();
+  const part = pageOf(page.from, page.rows, ({ lane, position }) => {
+    if (prepared.get(position)?.error !== undefined) failed.add(lane);
+    return !failed.has(lane);
+  });
+  return failed.size > 0 ? part : page;
+}
+
+function halves<One>(all: readonly One[]): One[][] {
+  const middle = Math.ceil(all.length / 2);
+  return [all.slice(0, middle), all.slice(middle)];
 }
 
 function pageOf(
@@ -52,7 +77,7 @@ function pageOf(
 }
 
 /** Parts of one lane: each begins where the one before ended. */
-function sequence(from: readonly LaneCursor[], parts: readonly ReplayMessage[][]): Page[] {
+function sequence(from: readonly LaneCursor[], parts: readonly (readonly ReplayMessage[])[]): Page[] {
   let start = from.filter(({ lane }) => lane === parts.flat()[0]!.lane);
   return parts.flatMap((rows) => {
     if (rows.length === 0) return [];

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Transaction } from '../database/transaction.ts';
+import { LANES_PER_GROUP } from '../history/history-message.ts';
 import { type GroupCursor, HistorySource } from './history-source.ts';
 import { LaneSource, type ReplayMessage } from './lane-source.ts';
 import type { Page } from './page.ts';
@@ -21,20 +22,42 @@ export class Pages {
     private readonly inbox: LaneSource,
   ) {}
 
-  /** To be released. Undefined: nothing is left of what was applied so far. Empty: other batches have the rest. */
-  async next({ id }: Pick<Rebuild, 'id'>, types: readonly string[]): Promise<Page | undefined> {
+  /**
+   * To be released. Undefined: nothing is left of what was applied so far. Empty: other batches have the rest, or it is of
+   * lanes that wait for a retry. As a page of a group is all or nothing, one such lane holds up its group.
+   */
+  async next(
+    { id }: Pick<Rebuild, 'id'>,
+    types: readonly string[],
+    waiting: ReadonlySet<number> = new Set(),
+  ): Promise<Page | undefined> {
     const left = await this.history.left(id);
-    const group = this.freeGroup(id, left);
+    const groups = groupsOf(waiting);
+    const group = this.freeGroup(
+      id,
+      left.filter((one) => !groups.has(one.group)),
+    );
     if (group) return this.reading([groupName(id, group.group)], () => this.history.next(id, group, types));
     const behind = await this.inbox.behind(id);
     if (behind.length === 0) return left.length === 0 ? undefined : NOTHING;
-    const from = this.freeLanes(id, behind);
+    const from = this.freeLanes(
+      id,
+      behind.filter(({ lane }) => !waiting.has(lane)),
+    );
     if (from.length === 0) return NOTHING;
     const names = from.map(({ lane }) => laneName(id, lane));
     return this.reading(names, async () => {
       const rows = await this.inbox.next(from, Math.ceil(MAX_MESSAGES / from.length), types);
       return { from, rows };
     });
+  }
+
+  /** Whether only these lanes, and groups with one of them, have something left. */
+  async areAllAmong({ id }: Pick<Rebuild, 'id'>, lanes: ReadonlySet<number>): Promise<boolean> {
+    const groups = groupsOf(lanes);
+    const left = await this.history.left(id);
+    if (left.some(({ group }) => !groups.has(group))) return false;
+    return (await this.inbox.behind(id)).every(({ lane }) => lanes.has(lane));
   }
 
   release({ id }: Pick<Rebuild, 'id'>, { from, history }: Page): void {
@@ -92,6 +115,10 @@ export class Pages {
     const free = atRandom(behind.filter(({ lane }) => !this.busy.has(laneName(id, lane))));
     return free.slice(0, Math.min(MAX_LANES, Math.ceil(behind.length / 2)));
   }
+}
+
+function groupsOf(lanes: ReadonlySet<number>): ReadonlySet<number> {
+  return new Set([...lanes].map((lane) => Math.floor(lane / LANES_PER_GROUP)));
 }
 
 function groupName(rebuild: number, group: number): string {

@@ -37,6 +37,10 @@ export const REMOVE_LANES = `
 export const MOVE_ON = 'UPDATE rebuild SET status = $3 WHERE id = $1 AND status = $2 AND NOT paused';
 /** $1 rebuild, $2 diff, $3 status */
 export const COMPARED = `UPDATE rebuild SET diff = $2, status = $3 WHERE id = $1 AND status = 'comparing'`;
+/** $1 rebuild, $2 reason */
+export const WAITS = 'UPDATE rebuild SET waits_for = $2 WHERE id = $1 AND ended_at IS NULL';
+/** Unless there is another reason meanwhile. $1 rebuild, $2 reason */
+export const WAITS_NO_LONGER = 'UPDATE rebuild SET waits_for = NULL WHERE id = $1 AND waits_for = $2';
 /** Live messages that wait to be applied; counted up to the max. $1 max */
 export const WAITING = `
   SELECT count(*) AS waiting FROM (SELECT FROM inbox WHERE settled_at IS NULL AND waits IS NULL LIMIT $1) AS ready`;
@@ -56,6 +60,12 @@ export const VIEW = `
 export const FAILURE_OF = 'SELECT failure FROM rebuild WHERE id = $1';
 /** $1 rebuild, $2 whether */
 export const SET_PAUSED = 'UPDATE rebuild SET paused = $2 WHERE id = $1';
+/** Messages that failed have all their attempts again. $1 rebuild */
+export const RETRY_LANES =
+  'UPDATE rebuild_lane SET attempts = 0, retry_at = NULL WHERE rebuild = $1 AND attempts > 0';
+/** One that could not be built is built again. $1 rebuild */
+export const TRY_AGAIN = `
+  UPDATE rebuild SET status = CASE WHEN replay_from IS NULL THEN 'building' ELSE 'replaying' END, paused = false, failure = NULL WHERE id = $1`;
 /** An operator who asks for the switch accepts what was left out. $1 rebuild, $2 direction */
 export const FOLLOW = `
   UPDATE rebuild SET status = 'replaying', direction = $2, failure = NULL, waits_for = NULL,
@@ -66,7 +76,8 @@ export const FOLLOW = `
 export const GAP = `SELECT max("to") AS "to" FROM history_gap WHERE type = '*' OR type = ANY ($1::text[])`;
 
 /** $1 rebuild */
-export const STAY_ON_SWITCHED = `UPDATE rebuild SET status = 'switched', direction = 'forward', paused = false WHERE id = $1`;
+export const STAY_ON_SWITCHED = `
+  UPDATE rebuild SET status = 'switched', direction = 'forward', paused = false, failure = NULL, waits_for = NULL WHERE id = $1`;
 /** $1 rebuild, $2 status */
 export const END =
   'UPDATE rebuild SET status = $2, paused = false, ended_at = clock_timestamp() WHERE id = $1';

@@ -16,11 +16,15 @@ import {
   LOCK_OPEN,
   MOVE_ON,
   REMOVE_LANES,
+  RETRY_LANES,
   SET_PAUSED,
   SKIP,
   STAY_ON_SWITCHED,
+  TRY_AGAIN,
   VIEW,
   WAITING,
+  WAITS,
+  WAITS_NO_LONGER,
 } from './rebuild-statements.sql.ts';
 
 export interface RebuildRow extends Rebuild {
@@ -105,6 +109,12 @@ export class RebuildStatements {
     await tx.execute(SET_PAUSED, [id, paused]);
   }
 
+  /** After it stopped: the message that failed, or what failed before the replay, begins anew. */
+  async tryAgain(id: number, tx: Transaction): Promise<void> {
+    await tx.execute(RETRY_LANES, [id]);
+    await tx.execute(TRY_AGAIN, [id]);
+  }
+
   /** Follows the living schema again, then switches. */
   async follow(id: number, direction: Rebuild['direction'], tx: Transaction): Promise<void> {
     await tx.execute(FOLLOW, [id, direction]);
@@ -123,6 +133,15 @@ export class RebuildStatements {
 
   async moveOn(id: number, from: Status, to: Status): Promise<boolean> {
     return (await this.database.execute(MOVE_ON, [id, from, to])) > 0;
+  }
+
+  /** Why it does not go on. */
+  async waits(id: number, reason: string): Promise<void> {
+    await this.database.execute(WAITS, [id, reason]);
+  }
+
+  async waitsNoLonger(id: number, reason: string): Promise<void> {
+    await this.database.execute(WAITS_NO_LONGER, [id, reason]);
   }
 
   async compared(id: number, diff: Diff, to: Status): Promise<void> {

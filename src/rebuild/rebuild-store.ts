@@ -15,7 +15,7 @@ const LOCK_NOT_AVAILABLE = '55P03';
 /** From which states an operator may ask for what. */
 const ALLOWED: Readonly<Record<Control, readonly Status[]>> = {
   pause: ['building', 'replaying', 'comparing', 'ready', 'switching'],
-  resume: ['building', 'replaying', 'comparing', 'ready', 'switching'],
+  resume: ['building', 'replaying', 'comparing', 'ready', 'switching', 'failed'],
   cancel: ['building', 'replaying', 'comparing', 'ready', 'switching', 'failed'],
   switch: ['ready', 'rolled-back'],
   rollback: ['switched'],
@@ -109,7 +109,8 @@ export class RebuildStore {
   private async act(rebuild: Rebuild, what: Control, tx: Transaction): Promise<void> {
     const { id, direction } = rebuild;
     const undoing = what === 'cancel' && direction === 'back';
-    if (what === 'pause' || what === 'resume') await this.statements.setPaused(id, what === 'pause', tx);
+    if (what === 'resume' && rebuild.status === 'failed') await this.statements.tryAgain(id, tx);
+    else if (what === 'pause' || what === 'resume') await this.statements.setPaused(id, what === 'pause', tx);
     else if (what === 'rollback') await this.statements.follow(id, 'back', tx);
     else if (what === 'switch') await this.statements.follow(id, 'forward', tx);
     else if (undoing) await this.statements.stayOnSwitched(id, tx);

@@ -9,10 +9,12 @@ import { Pages } from './pages.ts';
 import { READ_MODELS_TOKEN, ReadModelRegistry } from './read-model-registry.ts';
 import { ReadModelsController } from './read-models.controller.ts';
 import { RebuildMetrics } from './rebuild-metrics.ts';
+import { RebuildPreparations } from './rebuild-preparations.ts';
 import { RebuildStatements } from './rebuild-statements.ts';
 import { RebuildStore } from './rebuild-store.ts';
 import { Rebuilds } from './rebuilds.ts';
 import { Replay } from './replay.ts';
+import { ReplayFailures } from './replay-failures.ts';
 import { Switch } from './switch.ts';
 
 /** Read models, and computing one of them anew while the old one is read. */
@@ -33,6 +35,8 @@ export class RebuildModule {
         LaneSource,
         HistorySource,
         Pages,
+        RebuildPreparations,
+        ReplayFailures,
         Replay,
         Build,
         Differ,

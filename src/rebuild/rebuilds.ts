@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { doubled, type Loop, type Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { errorText } from '../inbox/processing/failures.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { Build } from './build.ts';
 import { Differ } from './diff.ts';
@@ -27,6 +28,8 @@ export class Rebuilds {
   private readonly loop: Loop;
   /** In a row. */
   private failedSwitches = 0;
+  /** Of rebuilds whose last step failed on this replica. */
+  private readonly errors = new Map<number, string>();
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Pick<Settings, 'rebuildShare'>,
@@ -40,34 +43,54 @@ export class Rebuilds {
     private readonly metrics: RebuildMetrics,
     loops: Loops,
   ) {
-    this.loop = loops.run('inbox', 'rebuild', IDLE_MS, () => this.pass());
+    this.loop = loops.run('inbox', 'rebuild', IDLE_MS, (signal) => this.pass(signal));
   }
 
   wake(): void {
     this.loop.wake();
   }
 
-  private async pass(): Promise<Next> {
+  private async pass(stopping: AbortSignal): Promise<Next> {
     const waits: number[] = [];
     for (const rebuild of await this.statements.atWork()) {
       const model = this.registry.find(rebuild.model);
-      if (model && sameMigrations(rebuild, model)) waits.push(await this.step(rebuild, model));
+      if (model && sameMigrations(rebuild, model))
+        waits.push(await this.shown(rebuild, () => this.step(rebuild, model, stopping)));
     }
     if (waits.length === 0) return 'idle';
     const afterMs = Math.min(...waits);
     return afterMs > 0 ? { afterMs } : 'again';
   }
 
+  /** An error that ends a step is shown to operators until a step succeeds. */
+  private async shown(rebuild: Rebuild, step: () => Promise<number>): Promise<number> {
+    const shown = this.errors.get(rebuild.id);
+    try {
+      const waitMs = await step();
+      if (shown !== undefined) await this.statements.waitsNoLonger(rebuild.id, shown);
+      this.errors.delete(rebuild.id);
+      return waitMs;
+    } catch (error) {
+      const reason = `${errorText(error)}; it tries again`;
+      this.errors.set(rebuild.id, reason);
+      // If the database is away, this fails, too.
+      if (reason !== shown) await this.statements.waits(rebuild.id, reason).catch(() => undefined);
+      throw error;
+    }
+  }
+
   /** One step; returns how long to wait before the next. */
-  private async step(rebuild: Rebuild, model: RegisteredModel): Promise<number> {
+  private async step(rebuild: Rebuild, model: RegisteredModel, stopping: AbortSignal): Promise<number> {
     if (rebuild.status === 'building') return (await this.build.run(rebuild, model)) ? 0 : RETRY_MS;
     if (rebuild.status === 'comparing') return this.compare(rebuild, model);
     const startedAtMs = performance.now();
-    const batches = Array.from({ length: PARALLEL }, () => this.replay.batch(rebuild, model));
+    const batches = Array.from({ length: PARALLEL }, () => this.replay.batch(rebuild, model, stopping));
     const done = await Promise.all(batches);
-    const count = done.reduce<number>((sum, one) => sum + (one ?? 0), 0);
+    const count = done.reduce((sum, one) => sum + (one?.done ?? 0), 0);
     this.metrics.replayed(rebuild.model, count);
     if (done.some((one) => one === undefined) && count < BACKLOG) return this.caughtUp(rebuild, model);
+    // Others are at work on the rest, or it waits for a retry.
+    if (!done.some((one) => one?.moved)) return RETRY_MS;
     return this.pauseAfter(performance.now() - startedAtMs);
   }
 

@@ -7,7 +7,7 @@ export const SHARE_REBUILD = `
 
 /** $1 rebuild, $2 lanes, $3 applied, $4 positions, $5 numbers of messages */
 export const ADVANCE = `
-  UPDATE public.rebuild_lane AS progress SET applied = next.applied, position = next.position, done = done + next.count
+  UPDATE public.rebuild_lane AS progress SET applied = next.applied, position = next.position, done = done + next.count, attempts = 0, retry_at = NULL
   FROM unnest($2::int[], $3::bigint[], $4::bigint[], $5::bigint[]) AS next(lane, applied, position, count)
   WHERE progress.rebuild = $1 AND progress.lane = next.lane`;
 
@@ -21,13 +21,3 @@ export const WRITES_ELSEWHERE = `
 
 /** $1 rebuild */
 export const SKIPPED = 'SELECT position FROM rebuild_failure WHERE rebuild = $1';
-
-/** $1 rebuild, $2 position, $3 source, $4 id, $5 error, $6 by, $7 reason */
-export const RECORD_FAILURE = `
-  INSERT INTO rebuild_failure (rebuild, position, source, id, error, skipped_by, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
-  ON CONFLICT DO NOTHING`;
-
-/** $1 rebuild, $2 failure */
-export const STOP = `
-  UPDATE rebuild SET status = 'failed', failure = $2
-  WHERE id = $1 AND status IN ('replaying', 'comparing', 'ready', 'switching')`;

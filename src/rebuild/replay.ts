@@ -1,67 +1,83 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Semaphore } from '../clock/semaphore.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
-import { Alerts } from '../contract/alerts.ts';
 import { Database } from '../database/database.ts';
 import { isConflictOfTransactions, isEngineDatabaseAway } from '../database/errors.ts';
 import { groupBy } from '../database/group-by.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { ApplyFailed, type Preparation } from '../inbox/denormalizers/denormalizer-runner.ts';
 import type { ClaimedMessage } from '../inbox/inbox-queue.ts';
-import { errorText } from '../inbox/processing/failures.ts';
-import { Preparations } from '../inbox/processing/preparations.ts';
 import { ReadModelTx } from '../inbox/processing/read-model-tx.ts';
 import type { ReplayMessage } from './lane-source.ts';
-import { type Page, partsOf } from './page.ts';
+import { headsThatFailed, type Page, partsOf, untilFailed } from './page.ts';
 import { Pages } from './pages.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
 import type { Rebuild } from './rebuild.ts';
-import { ADVANCE, RECORD_FAILURE, SHARE_REBUILD, SKIPPED, STOP, WRITES_ELSEWHERE } from './replay.sql.ts';
+import { type Prepared, RebuildPreparations } from './rebuild-preparations.ts';
+import { ADVANCE, SHARE_REBUILD, SKIPPED, WRITES_ELSEWHERE } from './replay.sql.ts';
+import { type FailedMessage, ReplayFailures } from './replay-failures.ts';
 
 const NEVER = new AbortController().signal;
 
-/** One message cannot be applied to the next schema. */
-class MessageFailed extends Error {
-  constructor(
-    readonly row: ReplayMessage,
-    readonly reason: unknown,
-  ) {
-    super('a message failed in the rebuild');
-  }
+/** What came of a batch. */
+export interface BatchResult {
+  readonly done: number;
+  /** Without `done`: only messages that are not for this read model were passed over. */
+  readonly moved: boolean;
 }
 
-type Prepared = ReadonlyMap<number, Preparation>;
+/** The lanes of messages that failed are right before them. */
+interface Outcome extends BatchResult {
+  readonly failed: readonly Omit<FailedMessage, 'stuck'>[];
+}
+
+const NOTHING: Outcome = { done: 0, moved: false, failed: [] };
 
 /** Applies finished messages to the schema that is not the living one, with the denormalizers of its read model. */
 @Injectable()
 export class Replay {
-  private readonly calls: Semaphore;
-
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     private readonly database: Database,
     private readonly pages: Pages,
-    private readonly alerts: Alerts,
-  ) {
-    this.calls = new Semaphore(settings.inboxPrepareConcurrency);
-  }
+    private readonly preparations: RebuildPreparations,
+    private readonly failures: ReplayFailures,
+  ) {}
 
   /**
-   * One batch: the next messages of some lanes, in one transaction with the progress of these lanes. Returns how many
-   * messages it applied; undefined if there are no more.
+   * One batch: the next messages of some lanes, in one transaction with the progress of these lanes. Undefined if there are
+   * no more; not moved if others are at work on them, or they wait for a retry.
    */
-  async batch(rebuild: Rebuild, model: RegisteredModel): Promise<number | undefined> {
-    const page = await this.pages.next(rebuild, model.types);
+  async batch(
+    rebuild: Rebuild,
+    model: RegisteredModel,
+    stopping: AbortSignal = NEVER,
+  ): Promise<BatchResult | undefined> {
+    const waiting = await this.failures.waiting(rebuild);
+    const page = await this.pages.next(rebuild, model.types, waiting);
     if (!page) return undefined;
     try {
-      return await this.applyOrSplit(rebuild, model, page);
-    } catch (error) {
-      if (!(error instanceof MessageFailed)) throw error;
-      await this.fail(rebuild, error);
-      return 0;
+      return await this.advance(rebuild, model, page, stopping);
     } finally {
       this.pages.release(rebuild, page);
     }
+  }
+
+  private async advance(
+    rebuild: Rebuild,
+    model: RegisteredModel,
+    read: Page,
+    stopping: AbortSignal,
+  ): Promise<BatchResult> {
+    const page = { ...read, rows: await this.withoutSkipped(rebuild, read.rows, this.database) };
+    const prepared = await this.preparations.run(model, page.rows, stopping);
+    if (stopping.aborted) return NOTHING;
+    const heads = headsThatFailed(page, prepared);
+    const outcome = await this.applyOrSplit(rebuild, model, untilFailed(page, prepared), prepared);
+    const failed = [...heads, ...outcome.failed];
+    if (failed.length === 0) return outcome;
+    const stuck = await this.pages.areAllAmong(rebuild, await this.failures.lanes(rebuild));
+    for (const one of failed) await this.failures.settle(rebuild, { ...one, stuck });
+    return outcome;
   }
 
   /** In a transaction that has locked the lanes and the rebuild. */
@@ -72,9 +88,7 @@ export class Replay {
     prepared: Prepared,
     tx: Transaction,
   ): Promise<void> {
-    const skipped = await tx.query<{ position: number }>(SKIPPED, [rebuild.id]);
-    const without = new Set(skipped.map(({ position }) => position));
-    const wanted = rows.filter((row) => row.wanted && !without.has(row.position));
+    const wanted = (await this.withoutSkipped(rebuild, rows, tx)).filter((row) => row.wanted);
     await tx.execute(`SET LOCAL search_path = ${rebuild.target}, public`);
     const byRow = new Map<ClaimedMessage, Preparation>(
       wanted.flatMap((row) => (prepared.has(row.position) ? [[row, prepared.get(row.position)!]] : [])),
@@ -115,29 +129,50 @@ export class Replay {
         );
   }
 
-  /** Whether a message cannot be applied without a call to another system. */
-  needsCall(model: RegisteredModel, { type, wanted }: ReplayMessage): boolean {
-    return (
-      wanted &&
-      this.preparing(model)
-        .of(type)
-        .some(({ instance }) => instance.prepare)
-    );
+  /** Messages that are left out are passed over, as those of other types are. */
+  private async withoutSkipped(
+    rebuild: Rebuild,
+    rows: readonly ReplayMessage[],
+    on: Pick<Database, 'query'>,
+  ): Promise<ReplayMessage[]> {
+    const skipped = await on.query<{ position: number }>(SKIPPED, [rebuild.id]);
+    const without = new Set(skipped.map(({ position }) => position));
+    return rows.map((row) => (without.has(row.position) ? { ...row, wanted: false } : row));
   }
 
-  private async applyOrSplit(rebuild: Rebuild, model: RegisteredModel, page: Page): Promise<number> {
-    const prepared = await this.prepare(model, page.rows);
+  private async applyOrSplit(
+    rebuild: Rebuild,
+    model: RegisteredModel,
+    page: Page,
+    prepared: Prepared,
+  ): Promise<Outcome> {
     try {
       return await this.inTransaction(rebuild, model, page, prepared);
     } catch (error) {
       if (!(error instanceof ApplyFailed)) throw error;
       if (isEngineDatabaseAway(error.reason)) throw error.reason;
-      if (isConflictOfTransactions(error.reason)) return 0;
-      if (page.rows.length === 1) throw new MessageFailed(page.rows[0]!, error.reason);
-      let done = 0;
-      for (const part of partsOf(page, error.failed)) done += await this.applyOrSplit(rebuild, model, part);
-      return done;
+      if (isConflictOfTransactions(error.reason)) return NOTHING;
+      if (page.rows.length === 1)
+        return { ...NOTHING, failed: [{ row: page.rows[0]!, at: page.from[0]!, reason: error.reason }] };
+      return this.applyParts(rebuild, model, partsOf(page, error.failed), prepared);
     }
+  }
+
+  private async applyParts(
+    rebuild: Rebuild,
+    model: RegisteredModel,
+    parts: readonly Page[],
+    prepared: Prepared,
+  ): Promise<Outcome> {
+    let { done, moved, failed } = NOTHING;
+    for (const part of parts) {
+      if (failed.some(({ at }) => part.from.some(({ lane }) => lane === at.lane))) continue;
+      const outcome = await this.applyOrSplit(rebuild, model, part, prepared);
+      done += outcome.done;
+      moved ||= outcome.moved;
+      failed = [...failed, ...outcome.failed];
+    }
+    return { done, moved, failed };
   }
 
   private async inTransaction(
@@ -145,60 +180,16 @@ export class Replay {
     model: RegisteredModel,
     page: Page,
     prepared: Prepared,
-  ): Promise<number> {
-    if (page.rows.length === 0 && !page.history) return 0;
+  ): Promise<Outcome> {
+    if (page.rows.length === 0 && !page.history) return NOTHING;
     return this.database.transaction(async (tx) => {
       const [shared] = await tx.query(SHARE_REBUILD, [rebuild.id, rebuild.target]);
-      if (!shared) return 0;
+      if (!shared) return NOTHING;
       const own = await this.pages.lock(rebuild.id, page, tx);
-      if (!own) return 0;
+      if (!own) return NOTHING;
       if (own.length > 0) await this.apply(rebuild, model, own, prepared, tx);
       await this.pages.advance(rebuild.id, page, tx);
-      return own.length;
+      return { done: own.length, moved: own.length > 0 || page.history !== undefined, failed: [] };
     });
-  }
-
-  /** Stops the rebuild, or leaves the message out if that was asked for. */
-  private async fail(rebuild: Rebuild, { row, reason }: MessageFailed): Promise<void> {
-    const { position, id, source, type, key } = row;
-    const error = errorText(reason);
-    if (rebuild.options.recordFailures) {
-      const values = [rebuild.id, position, source, id, error, 'recordFailures', null];
-      await this.database.execute(RECORD_FAILURE, values);
-      return;
-    }
-    const failure = { position, id, source, type, key, error };
-    await this.database.transaction(async (tx) => {
-      if ((await tx.execute(STOP, [rebuild.id, JSON.stringify(failure)])) === 0) return;
-      await this.alerts.raise(
-        { name: 'rebuild-stopped', key: rebuild.model, details: { readModel: rebuild.model, ...failure } },
-        tx,
-      );
-    });
-  }
-
-  /** The denormalizers whose `prepare` a rebuild calls. */
-  private preparing({ denormalizers }: RegisteredModel) {
-    return {
-      of: (type: string) =>
-        denormalizers.of(type).filter(({ options }) => options.rebuild?.prepare !== 'skip'),
-    };
-  }
-
-  private async prepare(model: RegisteredModel, rows: readonly ReplayMessage[]): Promise<Prepared> {
-    const prepared = new Map<number, Preparation>();
-    const preparations = new Preparations(this.settings, this.preparing(model) as never);
-    const prepareOne = async (row: ReplayMessage) => {
-      await this.calls.acquire();
-      try {
-        const result = await preparations.run(row, NEVER);
-        if (result.error !== undefined) throw new MessageFailed(row, result.error);
-        prepared.set(row.position, result);
-      } finally {
-        this.calls.release();
-      }
-    };
-    await Promise.all(rows.filter((row) => this.needsCall(model, row)).map(prepareOne));
-    return prepared;
   }
 }

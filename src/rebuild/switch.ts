@@ -1,11 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
-import { codeOf } from '../database/errors.ts';
+import { codeOf, isEngineDatabaseAway } from '../database/errors.ts';
 import type { Transaction } from '../database/transaction.ts';
+import { ApplyFailed } from '../inbox/denormalizers/denormalizer-runner.ts';
 import { HistorySource } from './history-source.ts';
 import { LaneSource } from './lane-source.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
 import { nextSchema, previousSchema, type Rebuild } from './rebuild.ts';
+import { RebuildPreparations } from './rebuild-preparations.ts';
 import { Replay } from './replay.ts';
 import { ASK, DEPENDENTS, FOLLOW_AGAIN, LEFT_OUT, LOCK_INBOX, LOCK_REBUILD, SWITCHED } from './switch.sql.ts';
 
@@ -31,6 +33,7 @@ export class Switch {
     private readonly source: LaneSource,
     private readonly history: HistorySource,
     private readonly replay: Replay,
+    private readonly preparations: RebuildPreparations,
   ) {}
 
   /** Returns the pause in milliseconds; undefined if it has to wait, or another replica was faster. */
@@ -84,7 +87,7 @@ export class Switch {
       throw new NotNow(
         `more than ${MAX_TAIL} messages came while it was about to switch; it catches up first`,
       );
-    if (rows.some((row) => this.replay.needsCall(model, row)))
+    if (rows.some((row) => this.preparations.needed(model, row)))
       throw new NotNow('a message that came last needs its prepare; it catches up first');
     await this.replay.apply(rebuild, model, rows, new Map(), tx);
     // One lane has more than its part, or payloads are so large that they are read in parts.
@@ -119,5 +122,7 @@ function waitsFor(error: unknown): string | undefined {
   if (error instanceof NotNow) return error.message;
   if (codeOf(error) === LOCK_NOT_AVAILABLE)
     return `a batch of live messages held its lanes for longer than ${LOCK_TIMEOUT}; it tries again`;
+  if (error instanceof ApplyFailed && !isEngineDatabaseAway(error.reason))
+    return 'one of the last messages failed; it is tried again, and stops the rebuild if it fails for good';
   return undefined;
 }

@@ -14,7 +14,7 @@ import { Triage } from './triage.ts';
 export class Preparations {
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
-    private readonly denormalizers: Denormalizers,
+    @Inject(Denormalizers) private readonly denormalizers: Pick<Denormalizers, 'of'>,
   ) {}
 
   needed(message: ClaimedMessage): boolean {

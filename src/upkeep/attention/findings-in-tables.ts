@@ -104,7 +104,7 @@ function stalled({ kind, id, what, listener, since }: JobRow): Finding {
   if (kind === 'rebuild-stopped')
     return {
       kind,
-      sentence: `The rebuild of the read model ${what} has stopped at a message that failed.`,
+      sentence: `The rebuild of the read model ${what} has stopped: a message failed, or its tables could not be made.`,
       nextStep: 'Leave the message out with a reason, or cancel the rebuild.',
       subject: { readModel: what },
       since,

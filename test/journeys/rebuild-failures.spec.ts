@@ -1,0 +1,274 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { Denormalizer } from '../../src/contract/denormalizer.ts';
+import type { Message } from '../../src/contract/message.ts';
+import { Defer, Refuse } from '../../src/contract/outcomes.ts';
+import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { oneTableReadModel } from '../support/one-table-read-model.ts';
+import { RebuildClient } from '../support/rebuild-client.ts';
+import { until } from '../support/until.ts';
+
+/** How often each message still fails, by id: in `prepare` or in `apply`. */
+const failsInPrepare = new Map<string, number>();
+const failsInApply = new Map<string, number>();
+/** Calls of `prepare` by id. */
+const calls = new Map<string, number>();
+let refuses = false;
+
+function failOnce(of: Map<string, number>, id: string): void {
+  const left = of.get(id) ?? 0;
+  if (left === 0) return;
+  of.set(id, left - 1);
+  if (refuses) throw new Refuse('refused as planned');
+  throw new Error('failed as planned');
+}
+
+@Denormalizer({ types: ['called'] })
+@Injectable()
+class Called {
+  async prepare({ id }: Message): Promise<string> {
+    calls.set(id, (calls.get(id) ?? 0) + 1);
+    failOnce(failsInPrepare, id);
+    return `prepared ${id}`;
+  }
+  async apply({ id }: Message, tx: ReadModelTransaction, prepared: string): Promise<void> {
+    failOnce(failsInApply, id);
+    await tx.query('INSERT INTO noted (id, note) VALUES ($1, $2)', [id, prepared]);
+  }
+}
+
+@Denormalizer({ types: ['uncalled'], rebuild: { prepare: 'skip' } })
+@Injectable()
+class Uncalled {
+  async prepare({ id }: Message): Promise<string> {
+    calls.set(id, (calls.get(id) ?? 0) + 1);
+    return 'prepared';
+  }
+  async apply({ id }: Message, tx: ReadModelTransaction, prepared?: string): Promise<void> {
+    await tx.query('INSERT INTO noted (id, note) VALUES ($1, $2)', [id, prepared ?? 'not prepared']);
+  }
+}
+
+/** Waits for another message, of whatever key. */
+@Denormalizer({ types: ['waiting'] })
+@Injectable()
+class Waiting {
+  async apply({ id, payload }: Message<{ for: string }>, tx: ReadModelTransaction): Promise<void> {
+    const [other] = await tx.query('SELECT FROM noted WHERE id = $1', [payload.for]);
+    if (!other) throw new Defer('20ms', `waits for ${payload.for}`);
+    await tx.query(`INSERT INTO noted (id, note) VALUES ($1, 'waited')`, [id]);
+  }
+}
+
+const NOTES = oneTableReadModel('noted (id text PRIMARY KEY, note text NOT NULL)', [
+  Called,
+  Uncalled,
+  Waiting,
+]);
+const SETTINGS = { INBOX_RETRY_SCHEDULE: '1ms,1ms,1ms', INBOX_POLL: '20ms' };
+
+let database: TestDatabase;
+let app: TestApp;
+let rebuilds: RebuildClient;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  app = await startApp(database, SETTINGS, [NOTES]);
+  rebuilds = new RebuildClient(app);
+});
+afterAll(async () => {
+  await app.close();
+  await database.drop();
+});
+beforeEach(() => {
+  refuses = false;
+  for (const map of [failsInPrepare, failsInApply, calls]) map.clear();
+});
+
+let posted = 0;
+async function post(type: string, key: string, payload: object = {}): Promise<string> {
+  const id = `m-${++posted}`;
+  const { status } = await app.call('POST', '/v1/messages', { body: { id, type, key, payload } });
+  expect(status).toBe(202);
+  return id;
+}
+
+const settled = () =>
+  until(async () => {
+    const [row] = await database.query<{ n: string }>(
+      'SELECT count(*) AS n FROM inbox WHERE settled_at IS NULL',
+    );
+    return Number(row!.n) === 0;
+  });
+
+async function posts(count: number, type = 'called'): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n++) ids.push(await post(type, `k-${n % 2}`));
+  await settled();
+  calls.clear();
+  return ids;
+}
+
+const onlyOld = ({ diff }: { diff: { tables: { onlyOld: number }[] } }) => diff.tables[0]!.onlyOld;
+
+/* Those that wait for others come last: they would hold up lanes of the other tests. */
+describe('a message that fails in a rebuild', () => {
+  it('is left out by `skip` also if its `prepare` fails', async () => {
+    const [id] = await posts(3);
+    failsInPrepare.set(id!, 1_000);
+    await rebuilds.act('', { dryRun: true });
+    expect((await rebuilds.reached('failed')).failure.id).toBe(id);
+    await rebuilds.act('/skip', { reason: 'only a test' });
+    const { leftOut, ...ready } = await rebuilds.reached('ready');
+    expect([leftOut, onlyOld(ready)]).toEqual([1, 1]);
+    await rebuilds.act('/cancel');
+  });
+
+  it('is left out once if its `prepare` fails and failures are recorded', async () => {
+    const ids = await posts(4);
+    for (const id of ids.slice(0, 2)) failsInPrepare.set(id, 1_000);
+    await rebuilds.act('', { dryRun: true, recordFailures: true });
+    expect((await rebuilds.reached('ready')).leftOut).toBe(2);
+    await rebuilds.act('/cancel');
+  });
+
+  it('is retried as often as a live one before it stops the rebuild', async () => {
+    const ids = await posts(4);
+    failsInApply.set(ids[0]!, 4);
+    failsInPrepare.set(ids[3]!, 3);
+    await rebuilds.act('', { dryRun: true });
+    const { leftOut, ...ready } = await rebuilds.reached('ready');
+    expect([leftOut, onlyOld(ready)]).toEqual([0, 0]);
+    await rebuilds.act('/cancel');
+  });
+
+  it('is not retried if it is refused', async () => {
+    const [id] = await posts(1);
+    refuses = true;
+    failsInApply.set(id!, 1_000);
+    await rebuilds.act('', { dryRun: true });
+    expect((await rebuilds.reached('failed')).failure.error).toBe('Refuse: refused as planned');
+    expect(await database.query('SELECT max(attempts) FROM rebuild_lane')).toEqual([{ max: 1 }]);
+    await rebuilds.act('/cancel');
+  });
+
+  it('is tried again by `resume`, after the cause is gone', async () => {
+    const [id] = await posts(2);
+    failsInApply.set(id!, 1_000);
+    await rebuilds.act('', { dryRun: true });
+    await rebuilds.reached('failed');
+    failsInApply.clear();
+    expect(await rebuilds.act('/resume')).toMatchObject({ status: 200 });
+    const { leftOut, failure, ...ready } = await rebuilds.reached('ready');
+    expect([leftOut, failure, onlyOld(ready)]).toEqual([0, undefined, 0]);
+    await rebuilds.act('/cancel');
+  });
+
+  it('no longer shows after the rollback that it stopped was cancelled', async () => {
+    await rebuilds.act('', {});
+    await rebuilds.reached('switched');
+    const [id] = await posts(1);
+    failsInApply.set(id!, 1_000);
+    await rebuilds.act('/rollback');
+    await rebuilds.reached('failed');
+    await rebuilds.act('/cancel');
+    const { status, failure, waitsFor } = await rebuilds.latest();
+    expect([status, failure, waitsFor]).toEqual(['switched', undefined, undefined]);
+    failsInApply.clear();
+    await rebuilds.act('/drop');
+  });
+});
+
+describe('a full disk', () => {
+  const FULL = `RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'`;
+
+  it('stops a rebuild that is being built; `resume` builds it again', async () => {
+    await database.query(
+      `CREATE FUNCTION full_disk() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN IF current_query() LIKE '%noted%' THEN ${FULL}; END IF; END $$`,
+    );
+    await database.query(
+      `CREATE EVENT TRIGGER full_disk ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION full_disk()`,
+    );
+    await rebuilds.act('', { dryRun: true });
+    const { failure } = await rebuilds.reached('failed');
+    await database.query('DROP EVENT TRIGGER full_disk');
+    expect(failure).toEqual({ error: expect.stringContaining('No space left on device') });
+    await rebuilds.act('/resume');
+    expect(onlyOld(await rebuilds.reached('ready'))).toBe(0);
+  });
+
+  it('holds up a rebuild half way, which says so and goes on by itself', async () => {
+    await database.query(
+      `CREATE FUNCTION full_table() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${FULL}; END $$`,
+    );
+    await database.query(
+      'CREATE TRIGGER disk_full BEFORE INSERT ON tested__next.noted FOR EACH ROW EXECUTE FUNCTION full_table()',
+    );
+    const before = await rebuilds.latest();
+    const [id] = await posts(1);
+    const reason = await until(async () => (await rebuilds.latest()).waitsFor);
+    expect([before.waitsFor, reason]).toEqual([
+      undefined,
+      expect.stringMatching(/No space left on device; it tries again$/),
+    ]);
+    expect((await rebuilds.latest()).status).toBe('ready');
+    await database.query('DROP TRIGGER disk_full ON tested__next.noted');
+    await until(
+      async () => (await database.query('SELECT FROM tested__next.noted WHERE id = $1', [id])).length === 1,
+    );
+    await until(async () => (await rebuilds.latest()).waitsFor === undefined);
+    await rebuilds.act('/cancel');
+  });
+});
+
+describe('`prepare` in a rebuild', () => {
+  it('is called once per message, also if the batch is split', async () => {
+    const ids = await posts(8);
+    refuses = true;
+    failsInApply.set(ids[5]!, 1_000);
+    await rebuilds.act('', { dryRun: true, partial: true });
+    await rebuilds.reached('failed');
+    expect(ids.slice(0, 5).map((id) => calls.get(id))).toEqual([1, 1, 1, 1, 1]);
+    await rebuilds.act('/cancel');
+  });
+
+  it('is not called if the author says so', async () => {
+    const [id] = await posts(1, 'uncalled');
+    await rebuilds.act('', { dryRun: true, partial: true });
+    await rebuilds.reached('ready');
+    expect(calls.get(id!)).toBeUndefined();
+    expect(await database.query('SELECT note FROM tested__next.noted WHERE id = $1', [id])).toEqual([
+      { note: 'not prepared' },
+    ]);
+    await rebuilds.act('/cancel');
+  });
+});
+
+describe('in a rebuild, a message that waits for another', () => {
+  it('does not stop it', async () => {
+    const other = await post('uncalled', 'k-other');
+    for (let n = 0; n < 40; n++) await post('waiting', `k-${n}`, { for: other });
+    await settled();
+    // The other one is applied last: it failed before, and was retried.
+    await database.query(`UPDATE inbox SET applied = (SELECT max(applied) + 1 FROM inbox) WHERE id = $1`, [
+      other,
+    ]);
+    await rebuilds.act('', { dryRun: true });
+    const { leftOut, ...ready } = await rebuilds.reached('ready');
+    expect([leftOut, onlyOld(ready)]).toEqual([0, 0]);
+    await rebuilds.act('/cancel');
+  });
+
+  it('stops it if nothing else is left that it could wait for', async () => {
+    const other = await post('uncalled', 'k-removed');
+    const id = await post('waiting', 'k-waits', { for: other });
+    await settled();
+    await database.query('DELETE FROM inbox WHERE id = $1', [other]);
+    await rebuilds.act('', { dryRun: true, partial: true });
+    const { failure } = await rebuilds.reached('failed');
+    expect(failure).toMatchObject({ id, error: expect.stringContaining(`waits for ${other}`) });
+    await rebuilds.act('/cancel');
+  });
+});
