@@ -214,7 +214,8 @@ describe('a rebuild from history', () => {
     expect(imported.body).toEqual({ imported: 30, duplicates: 0 });
     await act('', { dryRun: true });
     const { diff } = await reached('ready');
-    expect(diff.tables[0]).toMatchObject({ different: 3 });
+    // A key may have had only messages of another type.
+    expect(diff.tables[0].different + diff.tables[0].onlyNew).toBe(3);
     const refused = await app().call('POST', '/v1/history/import', {
       body: lines[0]!.replace('i-0', 'i-late'),
       headers: { 'content-type': 'application/x-ndjson' },
