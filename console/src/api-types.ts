@@ -158,7 +158,6 @@ export interface MessageSummary {
   readonly supersededBy?: string;
   readonly ruling?: Ruling;
   readonly producer?: { readonly id: string; readonly sequence: number };
-  readonly payloadBytes?: number;
 }
 
 export interface Attempt {
@@ -194,6 +193,7 @@ export interface MessageGroup {
 }
 
 export interface Message extends MessageSummary {
+  readonly payloadBytes?: number;
   readonly deliveries: readonly Delivery[];
   readonly deliveriesTotal: number;
   readonly groups: readonly MessageGroup[];
@@ -226,7 +226,6 @@ export interface ListedDelivery {
   readonly createdAt: string;
   readonly settledAt: string | null;
   readonly message: string;
-  readonly source?: string;
   readonly type: string;
   readonly key: string;
   readonly responseStatus: number | null;
@@ -234,10 +233,11 @@ export interface ListedDelivery {
 
 /** One delivery by its id. */
 export interface DeliveryDetail extends Delivery {
-  readonly messageId: string;
-  readonly source: string;
-  readonly type: string;
-  readonly key: string;
+  /** Null after the retention of the message, as its other members are. */
+  readonly messageId: string | null;
+  readonly source: string | null;
+  readonly type: string | null;
+  readonly key: string | null;
 }
 
 export interface ListenerHealth {
@@ -390,7 +390,7 @@ export interface DeadLetterGroup {
     readonly id: string;
     readonly type: string;
     readonly key: string;
-    readonly error: string;
+    readonly error: string | null;
   };
 }
 
@@ -407,7 +407,7 @@ export interface DeadLetter {
   readonly error: string | null;
   readonly fingerprint: string | null;
   readonly receivedAt: string;
-  readonly diedAt: string;
+  readonly diedAt: string | null;
   /** Messages of its key behind it, counted up to 100. */
   readonly waiting: number;
 }
@@ -443,14 +443,20 @@ export interface RulingJob {
 
 export interface ReplayJob {
   readonly id: string;
-  readonly listener?: string;
+  readonly listener: string | null;
   readonly status: string;
   readonly selecting: boolean;
   readonly matched: number;
   readonly sent: number;
   readonly dead: number;
   readonly waiting: number;
-  readonly filter: Readonly<Record<string, unknown>>;
+  readonly filter: {
+    readonly since: string;
+    readonly onlyFailed: boolean;
+    readonly until?: string;
+    readonly types?: readonly string[];
+    readonly keys?: readonly string[];
+  };
   readonly createdAt: string;
   readonly createdBy: string;
 }
@@ -512,9 +518,8 @@ export interface ApiKey {
   readonly id: string;
   readonly name: string;
   readonly scopes: readonly Scope[];
-  readonly createdAt?: string;
-  readonly created_at?: string;
-  readonly revokedAt?: string | null;
+  readonly createdAt: string;
+  readonly revokedAt: string | null;
 }
 
 export interface Setting {

@@ -1,25 +1,29 @@
 import * as s from '../http/schema.ts';
+import { ATTEMPT, RULING } from './fan-out/deliveries.openapi.ts';
 
 const MAYBE_TEXT = { ...s.TEXT, nullable: true };
 const COUNT = { type: 'integer' } as const;
 
-const ATTEMPT = {
-  type: 'object',
-  required: ['at', 'attempt', 'status', 'error', 'durationMs', 'excerpt'],
-  properties: {
-    at: s.TIME,
-    attempt: COUNT,
-    status: { ...COUNT, nullable: true, description: 'The HTTP status of the response.' },
-    error: MAYBE_TEXT,
-    durationMs: { ...COUNT, nullable: true },
-    excerpt: { ...MAYBE_TEXT, description: 'The beginning of the response.' },
-  },
-};
-
 /** A delivery with its attempts and its message. */
 export const DELIVERY = {
+  title: 'DeliveryDetails',
   type: 'object',
-  required: ['id', 'messageId', 'source', 'type', 'key', 'listener', 'status', 'attempt', 'attempts'],
+  required: [
+    'id',
+    'messageId',
+    'source',
+    'type',
+    'key',
+    'listener',
+    'status',
+    'attempt',
+    'sequence',
+    'error',
+    'createdAt',
+    'settledAt',
+    'attempts',
+    'attemptsTotal',
+  ],
   properties: {
     id: { ...s.TEXT, description: 'The `webhook-id`.' },
     messageId: { ...MAYBE_TEXT, description: 'null if its retention is over.' },
@@ -35,7 +39,7 @@ export const DELIVERY = {
     settledAt: { ...s.TIME, nullable: true },
     attempts: { type: 'array', items: ATTEMPT, description: 'The newest 50.' },
     attemptsTotal: COUNT,
-    ruling: { type: 'object', description: 'What an operator decided about it as a dead letter.' },
+    ruling: RULING,
   },
 };
 

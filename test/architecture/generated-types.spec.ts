@@ -50,6 +50,56 @@ export async function summary(): Promise<string[]> {
 }
 `;
 
+/** Routes whose bodies the console reads, with its type of each. */
+const CONSOLE: readonly (readonly [path: string, type: string])[] = [
+  ['/v1/session', 'Session'],
+  ['/v1/backlog', 'Backlog'],
+  ['/v1/attention', 'Attention'],
+  ['/v1/activity', 'Activity'],
+  ['/v1/messages', 'Page<MessageSummary>'],
+  ['/v1/messages/{id}', 'Message'],
+  ['/v1/messages/{id}/why', 'Why'],
+  ['/v1/listeners/{name}/deliveries', 'Page<ListedDelivery>'],
+  ['/v1/deliveries/{id}', 'DeliveryDetail'],
+  ['/v1/listeners', 'Page<Listener>'],
+  ['/v1/listeners/{name}', 'Listener'],
+  ['/v1/topics', 'Page<Topic>'],
+  ['/v1/topics/{topic}', 'Topic'],
+  ['/v1/groups', 'Page<GroupSummary>'],
+  ['/v1/groups/{group}', 'Group'],
+  ['/v1/dead-letters/groups', 'Page<DeadLetterGroup>'],
+  ['/v1/dead-letters', 'Page<DeadLetter>'],
+  ['/v1/dead-letters/rulings', 'Page<RulingJob>'],
+  ['/v1/replays', 'Page<ReplayJob>'],
+  ['/v1/holds', 'Page<Hold>'],
+  ['/v1/keys/{key}', 'KeyView'],
+  ['/v1/schedules', 'Page<Schedule>'],
+  ['/v1/audit', 'Page<AuditEntry>'],
+  ['/v1/replicas', 'Page<Replica>'],
+  ['/v1/api-keys', 'Page<ApiKey>'],
+];
+
+/** What the console reads must be described, and be what it takes it for. */
+const CONSOLE_USE = `
+import type { components, paths } from './api.js';
+import type * as console from '${resolve(import.meta.dirname, '../../console/src/api-types.ts')}';
+type Body<Path extends keyof paths> =
+  paths[Path] extends { get: { responses: { 200: { content: { 'application/json': infer Json } } } } } ? Json : never;
+/** Members of the console's type that the document lacks. */
+type Undescribed<Read, Described> = Read extends string | number | boolean | null | undefined ? never
+  : Read extends readonly (infer One)[] ? Undescribed<One, Described extends readonly (infer Item)[] ? Item : never>
+  : { [Member in keyof Read & string]: Member extends KeysOf<NonNullable<Described>>
+      ? Undescribed<NonNullable<Read[Member]>, Member1<NonNullable<Described>, Member>> : Member }[keyof Read & string];
+type KeysOf<Union> = Union extends unknown ? keyof Union : never;
+type Member1<Union, Member> = Union extends unknown ? Member extends keyof Union ? NonNullable<Union[Member]> : never : never;
+declare const described: { [Path in keyof paths]: Body<Path> } & { snapshot: components['schemas']['LiveSnapshot'] };
+export function check(..._: console.Snapshot[]): void {}
+check(described.snapshot);
+${CONSOLE.map(([path, type]) => `((_: console.${type.replace('<', '<console.')}) => {})(described['${path}']);`).join('\n')}
+${CONSOLE.map(([path, type]) => `((_: '${path}', __: never) => {})('${path}', null! as Undescribed<console.${type.replace('<', '<console.')}, Body<'${path}'>>);`).join('\n')}
+export const snapshotHasMore: never = null! as Undescribed<console.Snapshot, components['schemas']['LiveSnapshot']>;
+`;
+
 const MISTAKES = [
   ['a misspelt member', `get('/v1/backlog').then(({ inbox }) => inbox.redy)`, 'TS2551'],
   ['a value that may be null', `get('/v1/holds').then(({ items }) => items[0]!.until.length)`, 'TS2531'],
@@ -73,6 +123,7 @@ beforeAll(async () => {
   );
   writeFileSync(join(folder, 'client.ts'), CLIENT);
   writeFileSync(join(folder, 'use.ts'), USE);
+  writeFileSync(join(folder, 'console.ts'), CONSOLE_USE);
   MISTAKES.forEach(([, mistake], index) => {
     const source = `import { get, post } from './client.js';\nvoid [get, post, ${mistake}];\n`;
     writeFileSync(join(folder, `mistake-${index}.ts`), source);
@@ -97,10 +148,11 @@ describe('the types that openapi-typescript generates', () => {
 
 /** The errors, one line each. */
 function compile(): string[] {
-  const files = ['use.ts', ...MISTAKES.map((_, index) => `mistake-${index}.ts`)];
+  const files = ['use.ts', 'console.ts', ...MISTAKES.map((_, index) => `mistake-${index}.ts`)];
   const options = [
     '--strict',
     '--noEmit',
+    '--allowImportingTsExtensions',
     '--skipLibCheck',
     'false',
     '--module',

@@ -15,6 +15,7 @@ const LISTED = {
     items: {
       type: 'array',
       items: {
+        title: 'Setting',
         type: 'object',
         required: ['name', 'value', 'default', 'isSet', 'isSecret', 'description'],
         properties: {

@@ -4,6 +4,7 @@ const POINTS = { type: 'array', items: { type: 'number', nullable: true } } as c
 
 /** Series over all replicas. */
 export const ACTIVITY = {
+  title: 'Activity',
   type: 'object',
   required: ['from', 'to', 'stepSeconds', 'times', 'inbox', 'listeners', 'groups'],
   properties: {

@@ -2,6 +2,7 @@ import * as s from '../../http/schema.ts';
 import { KINDS } from './attention-item.ts';
 
 export const ATTENTION = {
+  title: 'Attention',
   type: 'object',
   required: ['observedAt', 'items'],
   properties: {
@@ -9,6 +10,7 @@ export const ATTENTION = {
     items: {
       type: 'array',
       items: {
+        title: 'AttentionItem',
         type: 'object',
         required: [
           'id',

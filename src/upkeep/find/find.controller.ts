@@ -15,6 +15,7 @@ const FOUND = {
     items: {
       type: 'array',
       items: {
+        title: 'Found',
         type: 'object',
         required: ['kind', 'id'],
         properties: {

@@ -1,9 +1,11 @@
 import * as s from '../../http/schema.ts';
+import { MESSAGE_VIEW } from '../../inbox/messages.openapi.ts';
+import { DEAD_LETTER } from '../dead-letters/dead-letters.openapi.ts';
 
 const COUNT = { type: 'integer' } as const;
-const OBJECTS = { type: 'array', items: { type: 'object' } } as const;
 
 export const KEY = {
+  title: 'Key',
   type: 'object',
   required: ['key', 'hold', 'deadLetters', 'waiting', 'recent'],
   properties: {
@@ -23,7 +25,10 @@ export const KEY = {
     deadLetters: {
       type: 'object',
       required: ['count', 'items'],
-      properties: { count: COUNT, items: { ...OBJECTS, description: 'The newest 10.' } },
+      properties: {
+        count: COUNT,
+        items: { type: 'array', items: DEAD_LETTER, description: 'The newest 10.' },
+      },
     },
     waiting: {
       type: 'object',
@@ -33,6 +38,6 @@ export const KEY = {
         oldestSeconds: { type: 'number', description: '0 if nothing waits.' },
       },
     },
-    recent: { ...OBJECTS, description: 'The newest 20 messages, without payloads.' },
+    recent: { type: 'array', items: MESSAGE_VIEW, description: 'The newest 20 messages, without payloads.' },
   },
 };

@@ -1,11 +1,12 @@
 import { Controller, Get, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiProduces, ApiResponse, ApiTags } from '@nestjs/swagger';
+import { ApiExtension, ApiOperation, ApiProduces, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Allow, permits } from '../../http/access.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { Callers } from '../../http/session/callers.ts';
 import { sessionCookieOf } from '../../http/session/session-cookie.ts';
+import { SNAPSHOT } from './live.openapi.ts';
 import { LiveStreams } from './live-streams.ts';
 import { Viewer } from './viewer.ts';
 
@@ -31,9 +32,10 @@ export class LiveController {
   @ApiOperation({
     summary: 'A stream of snapshots, one per second: the backlog, what needs an operator, and rates.',
     description:
-      'Server-sent events. `snapshot`: `at`, `backlog` as GET /v1/backlog, `attention` as GET /v1/attention, and `rates` over all replicas. `outage`: the database cannot be read at the moment; the stream continues. A client that reads slowly misses snapshots, and gets the newest one next. At most 8 streams per session or API key.',
+      'Server-sent events. `snapshot` (the schema LiveSnapshot): `at`, `backlog` as GET /v1/backlog, `attention` as GET /v1/attention, and `rates` over all replicas. `outage`: the database cannot be read at the moment; the stream continues. A client that reads slowly misses snapshots, and gets the newest one next. At most 8 streams per session or API key.',
   })
   @ApiProduces('text/event-stream')
+  @ApiExtension('x-event-snapshot', SNAPSHOT)
   @ApiResponse({
     status: 200,
     schema: { type: 'string' },

@@ -9,6 +9,7 @@ export const REPLICAS = {
     items: {
       type: 'array',
       items: {
+        title: 'Replica',
         type: 'object',
         required: ['id', 'roles', 'version', 'host', 'startedAt', 'seenAt', 'alive', 'lanes'],
         properties: {
