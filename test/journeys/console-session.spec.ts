@@ -3,12 +3,34 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { isScope } from '../../src/http/access.ts';
+import type { Route } from '../../src/http/routes.ts';
 import { ADMIN_KEY, type ApiResponse, READ_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 
 const SECRETS = { SECRETS_KEYS: `new=${Buffer.alloc(32, 1).toString('base64')}` };
 const SAME_ORIGIN = { 'sec-fetch-site': 'same-origin' };
 const HTTPS = { 'x-forwarded-proto': 'https' };
+
+/** What others than admins may change: what producers and consumers do, and the session itself. */
+const BY_OTHERS: Readonly<Record<string, string>> = {
+  'POST /v1/messages': 'produce',
+  'POST /v1/messages/batch': 'produce',
+  'POST /v1/topics/:topic/messages': 'produce',
+  'POST /v1/topics/:topic/messages/batch': 'produce',
+  'POST /v1/listeners/:name/pull': 'consume',
+  'POST /v1/listeners/:name/acknowledge': 'consume',
+  'POST /v1/groups/:group/members': 'consume',
+  'DELETE /v1/groups/:group/members/:member': 'consume',
+  'POST /v1/groups/:group/poll': 'consume',
+  'POST /v1/groups/:group/commit': 'consume',
+  'POST /v1/session': 'console',
+  'DELETE /v1/session': 'console',
+};
+
+function isOpenToOthers({ method, url, access }: Route): boolean {
+  const isSafe = method === 'GET' || method === 'HEAD';
+  return !isSafe && access !== 'admin' && BY_OTHERS[`${method} ${url}`] !== access;
+}
 
 let database: TestDatabase;
 let one: TestApp;
@@ -187,7 +209,13 @@ describe('a session', () => {
       const { status } = await callWith(cookie, method, path, SAME_ORIGIN);
       expect([method, url, status]).toEqual([method, url, 403]);
     }
-    // A guard against a route that forgets to declare its scope.
+    // A guard against a route that forgets to declare its scope, and against one that declares a wrong one.
+    expect(one.app.routes.filter(isOpenToOthers)).toEqual([]);
+    const planted = ['PUT', 'POST', 'PATCH', 'DELETE'].flatMap((method): Route[] => [
+      { method, url: '/v1/listeners/:name/planted', access: 'read' },
+      { method, url: '/v1/keys/:key/hold', access: 'produce' },
+    ]);
+    expect(planted.filter(isOpenToOthers)).toEqual(planted);
     const open = one.app.routes.filter(({ access, url }) => !isScope(access) && url.startsWith('/v1/'));
     expect(new Set(open.map(({ url }) => url))).toEqual(new Set(['/v1/session']));
   });
