@@ -176,7 +176,8 @@ export class GroupsController {
   })
   @ApiResponse({
     status: 409,
-    description: '`poll-in-progress`: a later poll of the member replaced this one.',
+    description:
+      '`poll-in-progress`: another poll of the member is open, or one with `next` replaced this one.',
   })
   @ApiResponse({ status: 410, description: '`offsets-expired`, with `onExpired: "stop"`.' })
   async poll(

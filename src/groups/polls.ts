@@ -33,6 +33,8 @@ interface OnePoll {
 }
 
 interface PollInProgress {
+  /** The client went away. */
+  readonly closed: AbortSignal;
   /** Ends it, and waits until it hands out nothing any more. */
   readonly replace: () => Promise<void>;
 }
@@ -69,16 +71,23 @@ export class Polls {
   ) {}
 
   /**
-   * Undefined: the client went away. A later poll of a member ends an earlier one: a client whose connection was cut polls
-   * again, while a proxy in between may keep the earlier poll open.
+   * Undefined: the client went away. A member polls once at a time; but a client whose connection was cut polls again while a
+   * proxy in between keeps the earlier poll open. It says so by `next`: such a poll replaces the earlier one.
    */
   async poll(group: string, request: PollRequest, closed: AbortSignal): Promise<PollResult | undefined> {
     const { member } = request;
     if (request.max === 0) return this.heartbeat(group, request);
+    const earlier = this.inProgress.get(member);
+    if (earlier && !earlier.closed.aborted && !request.next)
+      throw new Problem(
+        'poll-in-progress',
+        'A member polls once at a time. Wait for the other poll, or send `next` to replace it.',
+      );
     const replaced = new AbortController();
-    const ended = this.inProgress.get(member)?.replace();
+    const ended = earlier?.replace();
     const polling = this.pollAfter(ended, { group, request, closed, replaced: replaced.signal });
     const poll = {
+      closed,
       replace: () => {
         replaced.abort();
         return polling.then(nothing, nothing);

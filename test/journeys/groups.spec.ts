@@ -388,29 +388,48 @@ describe('a poll', () => {
   it.each([
     ['at the same replica', 0],
     ['at another replica', 1],
-  ])('of a member that polls again %s ends, and the later one gets the messages', async (_where, other) => {
+  ])(
+    'of a member that polls again %s with `next` ends, and the later one gets the messages',
+    async (_where, other) => {
+      const { topic, group } = await createGroup({}, 1);
+      const { member } = await join(group);
+      const path = `/v1/groups/${group}/poll`;
+      const early = replicas[0]!.call('POST', path, { body: { member, wait: '50s' } });
+      const before = await untilPolling(member);
+      const late = replicas[other]!.call('POST', path, { body: { member, wait: '50s', next: [] } });
+      await untilPolling(member, before);
+      await post(topic, 3);
+      expect((await late).body.batches[0]).toMatchObject({ from: 0, to: 2 });
+      expect(await early).toMatchObject({
+        status: 409,
+        body: { type: 'urn:sluice:problems/poll-in-progress' },
+      });
+    },
+  );
+
+  it('beside another one of its member is refused, and ends nothing', async () => {
     const { topic, group } = await createGroup({}, 1);
     const { member } = await join(group);
     const path = `/v1/groups/${group}/poll`;
-    const early = replicas[0]!.call('POST', path, { body: { member, wait: '50s' } });
-    const before = await untilPolling(member);
-    const late = replicas[other]!.call('POST', path, { body: { member, wait: '50s' } });
-    await untilPolling(member, before);
-    await post(topic, 3);
-    expect((await late).body.batches[0]).toMatchObject({ from: 0, to: 2 });
-    expect(await early).toMatchObject({
+    const waiting = replicas[0]!.call('POST', path, { body: { member, wait: '50s' } });
+    await untilPolling(member);
+    expect(await replicas[0]!.call('POST', path, { body: { member } })).toMatchObject({
       status: 409,
       body: { type: 'urn:sluice:problems/poll-in-progress' },
     });
+    await post(topic, 3);
+    expect((await waiting).body.batches[0]).toMatchObject({ from: 0, to: 2 });
   });
 
-  it('of many at once of one member: one gets the messages, none of them is lost', async () => {
+  it('that replaces many of its member loses no message', async () => {
     const { topic, group } = await createGroup({}, 1);
     const { member } = await join(group);
-    await post(topic, 100);
+    await post(topic, 300);
     const path = `/v1/groups/${group}/poll`;
     const polls = await Promise.all(
-      Array.from({ length: 20 }, () => replicas[0]!.call('POST', path, { body: { member, max: 10 } })),
+      Array.from({ length: 20 }, () =>
+        replicas[0]!.call('POST', path, { body: { member, max: 10, next: [] } }),
+      ),
     );
     const handed = polls
       .flatMap(({ status, body }) => (status === 200 ? (body as Polled).batches : []))
