@@ -7,6 +7,8 @@ import { checkNode, install, root, run } from './ready.mjs';
 
 /** More failed files than this are no accident of a busy machine. */
 const MAX_REPEATED = 5;
+/** The tests of the console leave a picture of every screen here, so that somebody looks at them. */
+const SCREENSHOTS = join(root, 'test-results/screenshots');
 
 checkNode();
 install();
@@ -39,7 +41,13 @@ function test(args) {
 
 function jest(args) {
   const npm = ['run', '--silent', 'jest', '--', ...args];
-  const result = spawnSync('npm', npm, { cwd: root, stdio: 'inherit', shell: process.platform === 'win32' });
+  const env = { SCREENSHOTS_DIR: SCREENSHOTS, ...process.env };
+  const result = spawnSync('npm', npm, {
+    cwd: root,
+    env,
+    stdio: 'inherit',
+    shell: process.platform === 'win32',
+  });
   if (result.error) throw result.error;
   return result;
 }
