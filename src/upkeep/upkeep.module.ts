@@ -19,6 +19,7 @@ import { FindStore } from './find/find-store.ts';
 import { HealthController } from './health/health.controller.ts';
 import { MetricsController } from './health/metrics.controller.ts';
 import { Readiness } from './health/readiness.ts';
+import { ExportHorizon } from './history/export-horizon.ts';
 import { HistoryController } from './history/history.controller.ts';
 import { HistoryExport } from './history/history-export.ts';
 import { HistoryImport } from './history/history-import.ts';
@@ -69,6 +70,7 @@ import { Schedules } from './schedules/schedules.ts';
     Retention,
     TopicRetention,
     Archiving,
+    ExportHorizon,
     HistoryExport,
     HistoryImport,
     HistoryStatus,

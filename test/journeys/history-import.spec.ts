@@ -4,7 +4,9 @@ import { HistoryUpkeep } from '../../src/history/history-upkeep.ts';
 import { laneOf } from '../../src/lanes/lane-of.ts';
 import { READ_KEY } from '../support/app.ts';
 import { jsonText } from '../support/json-texts.ts';
+import { openSession } from '../support/session.ts';
 import { sharedReplica } from '../support/shared-replica.ts';
+import { until } from '../support/until.ts';
 
 const { database, replica } = sharedReplica({
   ROLES: 'api,upkeep',
@@ -163,6 +165,43 @@ describe('export', () => {
     expect(await ids('?types=urn:year/*')).toEqual([]);
     for (const bad of ['?cursor=x', '?cursor=17-0-0', '?limit=0', '?limit=10001', '?typ=x'])
       expect((await replica.call('GET', `/v1/history/messages${bad}`)).status).toBe(422);
+  });
+
+  it('misses no message whose transaction took its number first and commits last', async () => {
+    await database.query(
+      `INSERT INTO inbox (id, source, type, key, lane, payload, status)
+       SELECT 'm-' || lane, 's', 'urn:kept/a', 'k', lane, '1', 'pending' FROM generate_series(0, 1) AS lane`,
+    );
+    // As a batch of live messages: it locks its lane, and then takes its number.
+    const finish = (lane: number) =>
+      `SELECT FROM lane WHERE queue = 'inbox' AND lane = ${lane} FOR NO KEY UPDATE;
+       UPDATE inbox SET status = 'finished', settled_at = now(), applied = nextval('inbox_applied_seq') WHERE lane = ${lane}`;
+    const slow = await openSession(database);
+    await slow.query(`BEGIN; ${finish(0)}`);
+    await database.query(finish(1));
+    let arrived: string[] | undefined;
+    const exported = ids().then((found) => {
+      arrived = found;
+      return found;
+    });
+    const isWaiting = () =>
+      database.query(`SELECT FROM pg_stat_activity WHERE query LIKE '%virtualtransaction = ANY%' AND pid <> pg_backend_pid()
+        AND datname = current_database()`);
+    await until(async () => arrived ?? (await isWaiting()).length > 0);
+    await slow.query('COMMIT');
+    await slow.close();
+    expect(await exported).toEqual(['m-0', 'm-1']);
+  });
+
+  it('has what was applied when it began, also if it is read in pages', async () => {
+    await send([line('a'), line('b')].join('\n'));
+    const first = await replica.call('GET', '/v1/history/messages?limit=1');
+    await database.query(
+      `INSERT INTO inbox (id, source, type, key, lane, payload, status, applied, settled_at)
+       VALUES ('later', 's', 'urn:kept/a', 'k', 255, '1', 'finished', nextval('inbox_applied_seq'), now())`,
+    );
+    expect(await ids(`?cursor=${first.headers.get('next-cursor')}`)).toEqual(['b']);
+    expect(await ids()).toEqual(['a', 'b', 'later']);
   });
 });
 

@@ -2,12 +2,15 @@ import { Injectable } from '@nestjs/common';
 import { type HistoryMessage, LANE_GROUPS, type Place, START } from '../../history/history-message.ts';
 import { HistoryReader } from '../../history/history-reader.ts';
 import { Problem } from '../../http/problems.ts';
+import { ExportHorizon } from './export-horizon.ts';
 
 /** Before compression of the response, as it is in memory. */
 const MAX_BYTES = 8 * 1024 * 1024;
 
 interface Cursor extends Place {
   readonly group: number;
+  /** Of the first page: what was applied later is not in the export. A cursor that was made of a line has none. */
+  readonly horizon: number | undefined;
 }
 
 export interface ExportedPage {
@@ -15,25 +18,29 @@ export interface ExportedPage {
   readonly next: string | undefined;
 }
 
-/** Finished messages as lines: one lane group after the other, each in the order of application. */
+/** Finished messages as lines: one lane group after the other, each in the order of application, up to a horizon. */
 @Injectable()
 export class HistoryExport {
-  constructor(private readonly reader: HistoryReader) {}
+  constructor(
+    private readonly reader: HistoryReader,
+    private readonly horizons: ExportHorizon,
+  ) {}
 
   async page(
     cursorText: string | undefined,
     limit: number,
     types: readonly string[] | undefined,
   ): Promise<ExportedPage> {
-    let cursor = cursorText === undefined ? { group: 0, ...START } : cursorOf(cursorText);
+    const start = cursorText === undefined ? startOf(0, undefined) : cursorOf(cursorText);
+    const horizon = start.horizon ?? (await this.horizons.get());
+    let cursor: Cursor = { ...start, horizon };
     const lines: string[] = [];
     let bytes = 0;
     while (cursor.group < LANE_GROUPS) {
-      const messages = await this.reader
-        .open({ group: cursor.group, types })
-        .read(cursor, limit - lines.length);
+      const found = await this.reader.open({ group: cursor.group, types }).read(cursor, limit - lines.length);
+      const messages = found.filter(({ applied }) => applied <= horizon);
       if (messages.length === 0) {
-        cursor = { group: cursor.group + 1, ...START };
+        cursor = startOf(cursor.group + 1, horizon);
         continue;
       }
       for (const message of messages) {
@@ -48,21 +55,25 @@ export class HistoryExport {
   }
 }
 
-function after({ group }: Cursor, { applied, position }: HistoryMessage): Cursor {
-  return { group, applied, position };
+function startOf(group: number, horizon: number | undefined): Cursor {
+  return { group, ...START, horizon };
 }
 
-function textOf({ group, applied, position }: Cursor): string {
-  return `${group}-${applied}-${position}`;
+function after({ group, horizon }: Cursor, { applied, position }: HistoryMessage): Cursor {
+  return { group, applied, position, horizon };
+}
+
+function textOf({ group, applied, position, horizon }: Cursor): string {
+  return `${group}-${applied}-${position}-${horizon}`;
 }
 
 /** The last line of an export has what is needed: an export that broke off continues behind it. */
 function cursorOf(text: string): Cursor {
-  const match = /^(\d{1,2})-(\d{1,16})-(\d{1,16})$/.exec(text);
+  const match = /^(\d{1,2})-(\d{1,16})-(\d{1,16})(?:-(\d{1,16}))?$/.exec(text);
   if (!match || Number(match[1]) > LANE_GROUPS)
     throw new Problem('invalid', 'cursor must be the next-cursor of a previous page.');
-  const [group, applied, position] = match.slice(1).map(Number) as [number, number, number];
-  return { group, applied, position };
+  const [group, applied, position] = match.slice(1, 4).map(Number) as [number, number, number];
+  return { group, applied, position, horizon: match[4] === undefined ? undefined : Number(match[4]) };
 }
 
 /** A message as a line. The payload is the text that was posted; one with line breaks is a string, `payloadText`. */

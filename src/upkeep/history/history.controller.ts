@@ -40,7 +40,7 @@ export class HistoryController {
   @ApiOperation({
     summary: 'Finished messages of history and inbox, one per line.',
     description:
-      'Messages of a key are in the order of application. A payload is the text that was posted; one with line breaks is in `payloadText`, as a string. To continue after the last line of an export: the cursor is `<lane / 16, rounded down>-<applied>-<position>` of that line.',
+      'Messages of a key are in the order of application. A payload is the text that was posted; one with line breaks is in `payloadText`, as a string. The pages of an export have what was applied when its first page was read. To continue after the last line of an export: the cursor is `<lane / 16, rounded down>-<applied>-<position>` of that line.',
   })
   @ApiQuery({
     name: 'cursor',
