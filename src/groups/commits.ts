@@ -1,10 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
+import { unblocks } from './blocked.ts';
 import { GroupBalancer } from './group-balancer.ts';
 import { GroupMetrics } from './group-metrics.ts';
 import { GroupsStore, memberUnknown, noGroup } from './groups-store.ts';
 import type { CommitItem } from './poll-request.ts';
 import { type Outcome, PollStore } from './poll-store.ts';
+import { PollWaiters } from './poll-waiters.ts';
 import { RejectionsStore } from './rejections-store.ts';
 
 /** Commits offsets and records rejections, in one transaction. */
@@ -16,6 +18,7 @@ export class Commits {
     private readonly store: PollStore,
     private readonly rejections: RejectionsStore,
     private readonly balancer: GroupBalancer,
+    private readonly waiters: PollWaiters,
     private readonly metrics: GroupMetrics,
   ) {}
 
@@ -40,6 +43,7 @@ export class Commits {
     this.count(group, outcomes);
     this.metrics.rejected.inc({ group }, rejected.recorded);
     this.metrics.skipped.inc({ group }, rejected.expired);
+    if (unblocks(state, outcomes)) this.waiters.announce(member);
     // The last commit of a partition that drains makes it free for others, who may wait for it.
     if (state.unbalanced) await this.balancer.run(group);
     return { outcomes };

@@ -17,7 +17,7 @@ export interface Cursor {
 }
 
 /** From this number of deaths on, messages that were handed out before are handed out one at a time. */
-export const DEATHS_UNTIL_ALONE = 2;
+const DEATHS_UNTIL_ALONE = 2;
 
 export function isIdle({ committed, handed }: Cursor): boolean {
   return committed >= handed;
@@ -58,6 +58,10 @@ function deathsAfterCommit(
 ): number {
   return committed >= retry_to ? 0 : Math.min(deaths, DEATHS_UNTIL_ALONE);
 }
+
+/** Its next message is handed out alone: only when the one before is committed. */
+export const IS_ALONE = (cursor: string, attempts: string) =>
+  `${cursor}.deaths >= LEAST(${DEATHS_UNTIL_ALONE}, ${attempts}) AND ${cursor}.committed < ${cursor}.retry_to`;
 
 export const DEATHS_AFTER_COMMIT = (cursor: string, committed: string) =>
   `CASE WHEN ${committed} >= ${cursor}.retry_to THEN 0 ELSE LEAST(${cursor}.deaths, ${DEATHS_UNTIL_ALONE}) END`;

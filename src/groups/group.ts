@@ -1,6 +1,14 @@
 /** The name of the queue in notifications about a group: members came or went, or a partition became free. */
 export const GROUP_WAKEUPS = 'groups';
 
+/** The name of the queue in notifications about a member: a commit freed what its poll may wait for. */
+export const MEMBER_WAKEUPS = 'members';
+
+/** One number for a member, for notifications; another member that has the same one is woken in vain. */
+export function memberIdOf(member: string): number {
+  return Number.parseInt(member.slice(0, 8), 16);
+}
+
 /** A member of a group may be silent for `session_ms`; then its partitions go to others. */
 export interface GroupRow {
   readonly number: number;

@@ -2,7 +2,6 @@ import { Injectable } from '@nestjs/common';
 import { Database, type Statement } from '../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
-import { DEATHS_UNTIL_ALONE } from './cursor.ts';
 import type { Place } from './group.ts';
 import {
   CHANGES,
@@ -27,6 +26,8 @@ export interface Outcome {
   readonly outcome: 'committed' | 'behind' | 'ahead' | 'fenced';
   readonly committed: number | null;
   readonly moved: boolean | null;
+  /** Before the commit, its next message could be handed out only alone. */
+  readonly alone: boolean | null;
   /** How many offsets it moved by. */
   readonly messages: number;
 }
@@ -53,6 +54,8 @@ export interface MemberCursor extends Place {
   readonly handed: number;
   readonly draining: boolean;
   readonly bound: number | null;
+  /** Its next message is handed out only when everything before is committed. */
+  readonly alone: boolean;
   readonly earliest: number;
   /** The offset of the next entry of the partition. */
   readonly next: number;
@@ -68,6 +71,13 @@ export interface StateRow {
   readonly known: boolean;
   readonly unbalanced: boolean;
   readonly cursors: readonly MemberCursor[];
+}
+
+/** A member that gets nothing more until it commits, and the sum of the offsets that it has committed. */
+export interface BlockedMember {
+  readonly group: number;
+  readonly member: string;
+  readonly committed: number;
 }
 
 export interface PollStatements {
@@ -103,7 +113,7 @@ export class PollStore {
       isNeeded ? statements.push(statement) - 1 : undefined;
     const commits = add(commit.length > 0, [COMMIT_OFFSETS, [group, member, ...columnsOf(commit)]]);
     add(next.length > 0, [EXPECT_NEXT, [group, member, ...columnsOf(next)]]);
-    const handOut = [group, member, poll ?? null, max, maxBytes, DEATHS_UNTIL_ALONE];
+    const handOut = [group, member, poll ?? null, max, maxBytes];
     const batches = add(max > 0, [HAND_OUT, handOut]);
     const state = add(true, [STATE, [group, member]])!;
     const rows = await this.database.inOneRoundTrip(statements);
@@ -151,12 +161,16 @@ export class PollStore {
   changes(
     known: readonly { readonly topic: number; readonly partition: number; readonly next: number }[],
     groups: readonly number[],
-  ): Promise<{ kind: 'topic' | 'group'; number: number; partition: number }[]> {
+    blocked: readonly BlockedMember[],
+  ): Promise<{ kind: 'topic' | 'group' | 'member'; number: number; partition: number }[]> {
     return this.database.query(CHANGES, [
       known.map(({ topic }) => topic),
       known.map(({ partition }) => partition),
       known.map(({ next }) => next),
       groups,
+      blocked.map(({ group }) => group),
+      blocked.map(({ member }) => member),
+      blocked.map(({ committed }) => committed),
     ]);
   }
 }

@@ -1,4 +1,5 @@
 import { formatDuration } from '../config/duration.ts';
+import { inFlight } from './blocked.ts';
 import type { AssignmentView, OutcomeView } from './groups.openapi.ts';
 import type { OffsetOf, Outcome, PollReply, StateRow } from './poll-store.ts';
 
@@ -21,12 +22,11 @@ export function assignmentView({ cursors, max_in_flight }: StateRow): Assignment
     drains: draining || bound !== null,
     view: { topic, partition, fence, committed, next: handed + 1 },
   }));
-  const inFlight = cursors.reduce((sum, { committed, handed }) => sum + handed - committed, 0);
   const assigned = views.filter(({ drains }) => !drains).map(({ view }) => view);
   const why =
     assigned.length === 0
       ? NONE_ASSIGNED
-      : inFlight >= max_in_flight
+      : inFlight(cursors) >= max_in_flight
         ? limitReached(max_in_flight)
         : undefined;
   return {

@@ -3,7 +3,7 @@ import { type Loop, type Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { type Lanes, Wakeups } from '../lanes/wakeups.ts';
 import { partitionIdOf, TOPIC_WAKEUPS } from '../topics/topic.ts';
-import { GROUP_WAKEUPS } from './group.ts';
+import { GROUP_WAKEUPS, MEMBER_WAKEUPS, memberIdOf } from './group.ts';
 import { PollStore } from './poll-store.ts';
 
 /** Finds what no notification told of: other replicas behind a pooler, sessions that end. */
@@ -20,6 +20,8 @@ export interface Waiting {
   readonly group: number;
   readonly member: string;
   readonly awaited: readonly AwaitedPartition[];
+  /** It gets nothing more until it commits: the sum of the offsets that it has committed. */
+  readonly committed?: number | undefined;
 }
 
 export type WaitEnd = 'changed' | 'timeout' | 'closed' | 'stopping';
@@ -40,12 +42,18 @@ export class PollWaiters implements BeforeApplicationShutdown {
 
   constructor(
     private readonly store: PollStore,
-    wakeups: Wakeups,
+    private readonly wakeups: Wakeups,
     loops: Loops,
   ) {
     this.loop = loops.run('api', 'group-polls', POLL_MS, () => this.pass());
     wakeups.on(TOPIC_WAKEUPS, (partitions) => this.wakeReaders(partitions));
     wakeups.on(GROUP_WAKEUPS, (groups) => this.wakeMembers(groups));
+    wakeups.on(MEMBER_WAKEUPS, (members) => this.wakeAfterCommit(members));
+  }
+
+  /** It has committed what kept more from its poll, which may wait at any replica. */
+  announce(member: string): void {
+    this.wakeups.announce(MEMBER_WAKEUPS, new Set([memberIdOf(member)]));
   }
 
   /** Until there are messages or the assignment may have changed; `closed`: the client went away. */
@@ -109,6 +117,11 @@ export class PollWaiters implements BeforeApplicationShutdown {
       if (groups.size === 0 || groups.has(waiter.group)) waiter.end('changed');
   }
 
+  private wakeAfterCommit(members: Lanes): void {
+    for (const waiter of [...this.waiters])
+      if (members.size === 0 || members.has(memberIdOf(waiter.member))) waiter.end('changed');
+  }
+
   private async pass(): Promise<Next> {
     if (this.waiters.size === 0) return 'idle';
     const waiting = [...this.waiters];
@@ -119,12 +132,17 @@ export class PollWaiters implements BeforeApplicationShutdown {
     }
     const groups = [...new Set(waiting.map(({ group }) => group))];
     await this.store.touchAll(waiting);
-    const changes = await this.store.changes([...lowest.values()], groups);
+    const blocked = waiting.flatMap((waiter) => {
+      const { group, member, committed } = waiter;
+      return committed === undefined ? [] : [{ group, member, committed, waiter }];
+    });
+    const changes = await this.store.changes([...lowest.values()], groups, blocked);
     const partitions = changes.filter(({ kind }) => kind === 'topic');
     if (partitions.length)
       this.wakeReaders(new Set(partitions.map((one) => partitionIdOf(one.number, one.partition))));
     const unbalanced = changes.filter(({ kind }) => kind === 'group');
     if (unbalanced.length) this.wakeMembers(new Set(unbalanced.map(({ number }) => number)));
+    for (const { kind, number } of changes) if (kind === 'member') blocked[number]!.waiter.end('changed');
     return 'idle';
   }
 }

@@ -1,6 +1,6 @@
 import { prepared } from '../database/prepared.ts';
 import { entryJson } from '../topics/entry-json.ts';
-import { DEATHS_AFTER_COMMIT } from './cursor.ts';
+import { DEATHS_AFTER_COMMIT, IS_ALONE } from './cursor.ts';
 
 const GROUP = '(SELECT number FROM consumer_group WHERE name = $1)';
 
@@ -32,7 +32,8 @@ const ITEMS = `
     LEFT JOIN topic ON topic.name = given.topic AND topic.deleted_at IS NULL
   ),
   owned AS MATERIALIZED (
-    SELECT item.ordinal, item."offset", cursor.topic, cursor.partition, cursor.start, cursor.committed, cursor.handed
+    SELECT item.ordinal, item."offset", cursor.topic, cursor.partition, cursor.start, cursor.committed, cursor.handed,
+           cursor.deaths, cursor.retry_to
     FROM item JOIN group_cursor AS cursor
       ON cursor.group_number = ${GROUP} AND cursor.topic = item.topic AND cursor.partition = item.partition
      AND cursor.fence = item.fence AND cursor.owner = $2::uuid
@@ -57,6 +58,7 @@ export const COMMIT_OFFSETS = prepared(`
               WHEN owned."offset" < owned.committed THEN 'behind' ELSE 'committed' END AS outcome,
          CASE WHEN owned."offset" > owned.handed THEN owned.committed ELSE GREATEST(owned."offset", owned.committed) END AS committed,
          owned."offset" > owned.committed AND owned."offset" <= owned.handed AS moved,
+         ${IS_ALONE('owned', `(SELECT attempts FROM consumer_group WHERE name = $1)`)} AS alone,
          CASE WHEN owned."offset" > owned.handed THEN 0 ELSE GREATEST(0, COALESCE(owned."offset" - owned.committed, 0)) END AS messages
   FROM item LEFT JOIN owned ON owned.ordinal = item.ordinal ORDER BY item.ordinal`);
 
@@ -80,7 +82,7 @@ export const GIVE_BACK = `
  * how many are available is known without reading them: the partitions share $4 evenly, and a partition that has less leaves
  * the rest to the others. `tiebreak` decides by chance who gets what cannot be divided. After a member died, what it had is
  * handed out with a higher attempt, and from the second death on one message at a time.
- * $1 group, $2 member, $3 poll, $4 max messages, $5 max bytes (the first message may be larger), $6 deaths until then
+ * $1 group, $2 member, $3 poll, $4 max messages, $5 max bytes (the first message may be larger)
  */
 export const HAND_OUT = prepared(`
   WITH consumers AS MATERIALIZED (SELECT number, max_in_flight, on_expired, attempts FROM consumer_group WHERE name = $1),
@@ -97,7 +99,7 @@ export const HAND_OUT = prepared(`
   open AS MATERIALIZED (
     SELECT mine.topic, mine.partition, mine.start, mine.fence, mine.handed, mine.deaths, mine.retry_to, random() AS tiebreak,
            GREATEST(mine.handed + 1, tail.earliest) AS first,
-           CASE WHEN mine.deaths >= LEAST($6::integer, consumers.attempts) AND mine.committed < mine.retry_to
+           CASE WHEN ${IS_ALONE('mine', 'consumers.attempts')}
                 THEN CASE WHEN mine.handed > mine.committed THEN 0 ELSE 1 END ELSE 1000000 END AS most,
            LEAST(tail.next - 1, mine.bound) AS last
     FROM consumers CROSS JOIN mine JOIN topic_partition AS tail ON tail.topic = mine.topic AND tail.partition = mine.partition
@@ -177,6 +179,7 @@ export const STATE = prepared(`
     COALESCE((SELECT json_agg(json_build_object('topic', topic.name, 'number', cursor.topic, 'partition', cursor.partition,
                                                 'fence', cursor.fence, 'committed', cursor.committed, 'handed', cursor.handed,
                                                 'draining', cursor.draining, 'bound', cursor.bound,
+                                                'alone', ${IS_ALONE('cursor', 'consumer_group.attempts')},
                                                 'earliest', tail.earliest, 'next', tail.next)
                               ORDER BY topic.name, cursor.partition, cursor.start)
               FROM cursors AS cursor
@@ -187,8 +190,9 @@ export const STATE = prepared(`
   WHERE consumer_group.name = $1`);
 
 /**
- * poll.changes — for polls that wait: partitions with more than was handed out, and groups that have to be balanced.
- * $1 topics, $2 partitions, $3 their next offsets, $4 groups
+ * poll.changes — for polls that wait: partitions with more than was handed out, groups that have to be balanced, and members
+ * that wait for a commit and have committed. The number of those is their place among the parameters.
+ * $1 topics, $2 partitions, $3 their next offsets, $4 groups; $5 groups, $6 members, $7 the sum of what they have committed
  */
 export const CHANGES = `
   SELECT 'topic' AS kind, tail.topic AS number, tail.partition FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) AS known(topic, partition, next)
@@ -197,4 +201,9 @@ export const CHANGES = `
   SELECT 'group', number, 0 FROM (
     SELECT ${stateColumns('group_cursor')} FROM consumer_group LEFT JOIN group_member AS member ON false
     WHERE consumer_group.number = ANY ($4::integer[])
-  ) AS groups WHERE unbalanced`;
+  ) AS groups WHERE unbalanced
+  UNION ALL
+  SELECT 'member', blocked.nth::integer - 1, 0
+  FROM unnest($5::integer[], $6::uuid[], $7::bigint[]) WITH ORDINALITY AS blocked(group_number, member, committed, nth)
+  WHERE blocked.committed IS DISTINCT FROM (
+    SELECT sum(committed) FROM group_cursor WHERE group_number = blocked.group_number AND owner = blocked.member)`;

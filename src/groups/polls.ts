@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Semaphore } from '../clock/semaphore.ts';
 import { Problem } from '../http/problems.ts';
 import { type Reservation, ResponsesInFlight } from '../http/responses-in-flight.ts';
+import { unblocks, waitingOf } from './blocked.ts';
 import { Commits } from './commits.ts';
 import type { Place } from './group.ts';
 import { GroupBalancer } from './group-balancer.ts';
@@ -111,6 +112,7 @@ export class Polls {
 
   private async heartbeat(group: string, request: PollRequest): Promise<PollResult> {
     const { polled, outcomes } = await this.firstRound(group, request, undefined);
+    if (unblocks(polled.state!, polled.outcomes)) this.waiters.announce(request.member);
     return { text: pollText(polled, outcomes), batches: [] };
   }
 
@@ -269,13 +271,4 @@ function fingerprint({ cursors }: StateRow): string {
   return cursors
     .map(({ number, partition, fence, draining }) => [number, partition, fence, draining].join('/'))
     .join();
-}
-
-function waitingOf({ number, cursors }: StateRow, member: string) {
-  const open = cursors.filter(({ draining }) => !draining);
-  return {
-    group: number,
-    member,
-    awaited: open.map((cursor) => ({ topic: cursor.number, partition: cursor.partition, next: cursor.next })),
-  };
 }

@@ -144,6 +144,25 @@ describe('a consumer', () => {
     await topic.committed();
   });
 
+  it('gets more at once when a slow message had kept it at maxInFlight', async () => {
+    const topic = await createTopic(replicas[0]!, { partitions: 1, maxInFlight: 10 });
+    await topic.post(30, (n) => `k-${n}`);
+    const proxy = await proxyTo(0);
+    const consumer = consumerOf(topic, { prefetch: 10, wait: '50s' }, [proxy.url]);
+    const handled: number[] = [];
+    const { opened, open } = gate();
+    void consumer.run<number>(async ({ payload }) => {
+      if (payload === 0) await opened;
+      handled.push(payload);
+    });
+    // The poll waits for the slow message.
+    await until(() => proxy.requests.filter(({ body }) => body.includes('"wait":"50000ms"')).length === 2);
+    await until(() => handled.length === 9);
+    open();
+    await topic.committed();
+    expect(handled).toHaveLength(30);
+  });
+
   it('fetches more when half of what it fetched is done, and not more than it may have', async () => {
     const topic = await createTopic(replicas[0]!);
     await topic.post(300, (n) => `k-${n}`);
