@@ -320,7 +320,6 @@ export interface TopicEntry {
   readonly source: string;
   readonly type: string;
   readonly key: string;
-  readonly appendedAt?: string;
 }
 
 export interface GroupSummary {

@@ -12,11 +12,13 @@ interface TableDiff {
   readonly different: number;
 }
 
+type Row = Readonly<Record<string, unknown>>;
+
 interface Difference {
   readonly table: string;
   readonly kind: 'only-old' | 'only-new' | 'different';
-  readonly old: unknown;
-  readonly new: unknown;
+  readonly old: Row | null;
+  readonly new: Row | null;
 }
 
 export interface Diff {
@@ -78,7 +80,7 @@ export class DiffTables {
   }
 }
 
-function cut(row: Record<string, unknown> | null): Record<string, unknown> | null {
+function cut(row: Row | null): Row | null {
   if (!row) return null;
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) => {

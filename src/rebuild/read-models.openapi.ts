@@ -5,6 +5,7 @@ import {
   choice,
   FLAG,
   list,
+  map,
   named,
   nullable,
   object,
@@ -21,6 +22,9 @@ export const ApiReadModel = ApiParam({
   description: 'The name of the read model.',
 });
 
+/** Its values by the names of its columns. */
+const ROW = nullable(map(ANY));
+
 export const DIFF = named(
   'ReadModelDiff',
   object({
@@ -30,8 +34,8 @@ export const DIFF = named(
         object({
           table: TEXT,
           kind: choice(['only-old', 'only-new', 'different']),
-          old: { ...ANY, description: 'The row of the living table; null if there is none.' },
-          new: { ...ANY, description: 'The row of the rebuilt table; null if there is none.' },
+          old: { ...ROW, description: 'The row of the living table; null if there is none.' },
+          new: { ...ROW, description: 'The row of the rebuilt table; null if there is none.' },
         }),
       ),
       description: 'The first 100 rows that differ. Long values are cut.',

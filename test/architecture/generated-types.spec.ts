@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -50,12 +50,13 @@ export async function summary(): Promise<string[]> {
 }
 `;
 
-/** Routes whose bodies the console reads, with its type of each. */
+/** What the console reads with GET, with its type of each body. */
 const CONSOLE: readonly (readonly [path: string, type: string])[] = [
   ['/v1/session', 'Session'],
   ['/v1/backlog', 'Backlog'],
   ['/v1/attention', 'Attention'],
   ['/v1/activity', 'Activity'],
+  ['/v1/find', '{ items: readonly Found[] }'],
   ['/v1/messages', 'Page<MessageSummary>'],
   ['/v1/messages/{id}', 'Message'],
   ['/v1/messages/{id}/why', 'Why'],
@@ -63,30 +64,58 @@ const CONSOLE: readonly (readonly [path: string, type: string])[] = [
   ['/v1/deliveries/{id}', 'DeliveryDetail'],
   ['/v1/listeners', 'Page<Listener>'],
   ['/v1/listeners/{name}', 'Listener'],
+  ['/v1/listeners/{name}/replays/{id}', 'ReplayJob'],
   ['/v1/topics', 'Page<Topic>'],
   ['/v1/topics/{topic}', 'Topic'],
+  ['/v1/topics/{topic}/messages', '{ messages: readonly TopicEntry[]; to: number | null; next: number }'],
   ['/v1/groups', 'Page<GroupSummary>'],
   ['/v1/groups/{group}', 'Group'],
   ['/v1/dead-letters/groups', 'Page<DeadLetterGroup>'],
   ['/v1/dead-letters', 'Page<DeadLetter>'],
   ['/v1/dead-letters/rulings', 'Page<RulingJob>'],
+  ['/v1/dead-letters/rulings/{id}', 'RulingJob'],
   ['/v1/replays', 'Page<ReplayJob>'],
   ['/v1/holds', 'Page<Hold>'],
   ['/v1/keys/{key}', 'KeyView'],
   ['/v1/schedules', 'Page<Schedule>'],
+  ['/v1/read-models', '{ items: readonly models.ReadModel[] }'],
+  ['/v1/read-models/{name}', 'models.ReadModel'],
   ['/v1/audit', 'Page<AuditEntry>'],
   ['/v1/replicas', 'Page<Replica>'],
+  ['/v1/settings', '{ items: readonly Setting[] }'],
   ['/v1/api-keys', 'Page<ApiKey>'],
 ];
+
+/** What it reads of the responses to what it does; a dry run may have another response. */
+const CONSOLE_ACTIONS: readonly (readonly [method: string, path: string, type: string])[] = [
+  ['post', '/v1/session', 'Session'],
+  ['put', '/v1/listeners/{name}', 'Listener & { secret?: string }'],
+  ['post', '/v1/listeners/{name}/test', 'PingOutcome'],
+  ['post', '/v1/listeners/{name}/replay', '{ id: string }'],
+  ['post', '/v1/listeners/{name}/replay', '{ matched: number; more?: boolean }'],
+  ['post', '/v1/listeners/{name}/rotate-secret', '{ secret: string }'],
+  ['post', '/v1/groups/{group}/seek', 'SeekResult'],
+  ['post', '/v1/dead-letters/revive', '{ id: string }'],
+  ['post', '/v1/dead-letters/revive', '{ matched: number }'],
+  ['post', '/v1/dead-letters/discard', '{ id: string }'],
+  ['post', '/v1/dead-letters/discard', '{ matched: number }'],
+  ['post', '/v1/api-keys', '{ key: string }'],
+];
+
+const SOURCES = resolve(import.meta.dirname, '../../console/src');
+/** The type as the compiler finds it: names without a namespace are those of `api-types.ts`. */
+const qualified = (type: string) => type.replace(/(?<!\.)\b[A-Z]\w+/g, 'console.$&');
 
 /** What the console reads must be described, and be what it takes it for. */
 const CONSOLE_USE = `
 import type { components, paths } from './api.js';
-import type * as console from '${resolve(import.meta.dirname, '../../console/src/api-types.ts')}';
+import type * as console from '${SOURCES}/api-types.ts';
+import type * as models from '${SOURCES}/screens/read-models/types.ts';
 type Body<Path extends keyof paths> =
   paths[Path] extends { get: { responses: { 200: { content: { 'application/json': infer Json } } } } } ? Json : never;
 /** Members of the console's type that the document lacks. */
 type Undescribed<Read, Described> = Read extends string | number | boolean | null | undefined ? never
+  : string extends keyof Read ? never
   : Read extends readonly (infer One)[] ? Undescribed<One, Described extends readonly (infer Item)[] ? Item : never>
   : { [Member in keyof Read & string]: Member extends KeysOf<NonNullable<Described>>
       ? Undescribed<NonNullable<Read[Member]>, Member1<NonNullable<Described>, Member>> : Member }[keyof Read & string];
@@ -95,10 +124,45 @@ type Member1<Union, Member> = Union extends unknown ? Member extends keyof Union
 declare const described: { [Path in keyof paths]: Body<Path> } & { snapshot: components['schemas']['LiveSnapshot'] };
 export function check(..._: console.Snapshot[]): void {}
 check(described.snapshot);
-${CONSOLE.map(([path, type]) => `((_: console.${type.replace('<', '<console.')}) => {})(described['${path}']);`).join('\n')}
-${CONSOLE.map(([path, type]) => `((_: '${path}', __: never) => {})('${path}', null! as Undescribed<console.${type.replace('<', '<console.')}, Body<'${path}'>>);`).join('\n')}
+${CONSOLE.map(([path, type]) => `((_: ${qualified(type)}) => {})(described['${path}']);`).join('\n')}
+${CONSOLE.map(([path, type]) => `((_: '${path}', __: never) => {})('${path}', null! as Undescribed<${qualified(type)}, Body<'${path}'>>);`).join('\n')}
 export const snapshotHasMore: never = null! as Undescribed<console.Snapshot, components['schemas']['LiveSnapshot']>;
+type Result<Operation> = Operation extends { responses: infer Responses }
+  ? { [Status in keyof Responses & (200 | 201 | 202)]: Responses[Status] extends { content: { 'application/json': infer Json } } ? Json : never }[keyof Responses & (200 | 201 | 202)]
+  : never;
+/** The responses that have all of it: never without one. */
+type Having<Responses, Read> = Responses extends Read ? Undescribed<Read, Responses> extends never ? 'described' : never : never;
+${CONSOLE_ACTIONS.map(([method, path, type]) => `export const ${nameOf(method, path, type)}: [Having<Result<paths['${path}']['${method}']>, ${qualified(type)}>] = ['described'];`).join('\n')}
 `;
+
+function nameOf(...texts: string[]): string {
+  return texts.join('_').replaceAll(/\W+/g, '_');
+}
+
+/** Every typed request in the sources of the console, as `method /path`, where `{}` is what it inserts. */
+function requestsOfConsole(): string[] {
+  const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    /(?<!^api|^load)\.tsx?$/.test(file),
+  );
+  return files.flatMap((file) => {
+    const source = readFileSync(join(SOURCES, file), 'utf8');
+    return [
+      ...source.matchAll(/\b(useGet|usePages|get|send)<[^()]*?>\(\s*(?:'(\w+)')?.*?['`](v1\/.*?)['`]/gs),
+    ].map(
+      ([, , method = 'GET', path]) => `${method.toLowerCase()} /${path!.replaceAll(/\$\{[^}]*\}/g, '{}')}`,
+    );
+  });
+}
+
+/** Whether it is one of the operations above. */
+function isCompared(request: string): boolean {
+  const pattern = new RegExp(`^${request.replaceAll('{}', '[^/]+')}$`);
+  const compared = [
+    ...CONSOLE.map(([path]) => `get ${path}`),
+    ...CONSOLE_ACTIONS.map(([method, path]) => `${method} ${path}`),
+  ];
+  return compared.some((operation) => pattern.test(operation));
+}
 
 const MISTAKES = [
   ['a misspelt member', `get('/v1/backlog').then(({ inbox }) => inbox.redy)`, 'TS2551'],
@@ -135,6 +199,12 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe('the types that openapi-typescript generates', () => {
   it('are enough for a client that compiles with strict', () => {
     expect(errors.filter((line) => !line.startsWith('mistake-'))).toEqual([]);
+  });
+
+  it('are compared with everything that the console reads', () => {
+    const requests = requestsOfConsole();
+    expect(requests.length).toBeGreaterThan(40);
+    expect(requests.filter((request) => !isCompared(request))).toEqual([]);
   });
 
   it.each(MISTAKES.map(([name, , code], index) => ({ name, code, index })))(
