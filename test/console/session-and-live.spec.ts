@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { ADMIN_KEY } from '../support/app.ts';
 import { describeInBrowser } from '../support/browser.ts';
 import { sharedConsole } from '../support/console.ts';
-import { HELD_KEY } from '../support/console-data.ts';
+import { REPEATED } from '../support/console-repeats.ts';
 import { type PrefixProxy, startPrefixProxy } from '../support/prefix-proxy.ts';
 import { until } from '../support/until.ts';
 
@@ -73,18 +73,22 @@ describeInBrowser('E15 the session and the stream of the console', () => {
 
   it('repeats only requests whose responses all viewers share', async () => {
     const page = await visit('#/now', { script: FAST_INTERVALS });
-    const repeated = new Map<string, Promise<string | undefined>>();
+    const repeated = new Map<string, number>();
+    const ages: Promise<string | null>[] = [];
     page.on('response', (response) => {
-      const asked = response.request().headers()['cache-control'];
-      if (/max-age=[1-9]/.test(asked ?? ''))
-        repeated.set(new URL(response.url()).pathname, response.headerValue('age').then(String));
+      const [, seconds] =
+        /max-age=([1-9]\d*)/.exec(response.request().headers()['cache-control'] ?? '') ?? [];
+      if (seconds === undefined) return;
+      const { pathname, search } = new URL(response.url());
+      repeated.set(pathname + search, Number(seconds));
+      ages.push(response.headerValue('age'));
     });
-    for (const [hash, expected] of REPEATED) {
+    for (const [hash, expected] of Object.entries(REPEATED)) {
       await page.evaluate(`location.hash = '${hash}'`);
-      await until(() => expected.every((path) => repeated.has(path)));
+      await until(() => expected.every(([path]) => repeated.has(path)));
     }
-    for (const [path, age] of repeated)
-      expect([path, await age]).toEqual([path, expect.stringMatching(/^\d+$/)]);
+    expect(repeated).toEqual(new Map(Object.values(REPEATED).flat()));
+    for (const age of ages) expect(await age).toMatch(/^\d+$/);
   });
 
   it('stops when it is paused: nothing changes and no stream is open', async () => {
@@ -109,23 +113,6 @@ describeInBrowser('E15 the session and the stream of the console', () => {
     await opened;
   });
 });
-
-/** What each screen repeats while it is open. */
-const REPEATED: readonly [hash: string, paths: readonly string[]][] = [
-  ['#/now', ['/v1/activity']],
-  ['#/message?id=order-3', ['/v1/messages/order-3', '/v1/messages/order-3/why']],
-  ['#/listeners', ['/v1/listeners']],
-  ['#/listener?name=billing', ['/v1/listeners/billing', '/v1/activity']],
-  ['#/topics', ['/v1/topics', '/v1/groups']],
-  ['#/topic?name=orders', ['/v1/topics/orders']],
-  ['#/group?name=analytics', ['/v1/groups/analytics']],
-  ['#/dead-letters', ['/v1/dead-letters/groups']],
-  ['#/holds', ['/v1/holds']],
-  [`#/key?key=${HELD_KEY}`, [`/v1/keys/${HELD_KEY}`]],
-  ['#/schedules', ['/v1/schedules']],
-  ['#/activity', ['/v1/dead-letters/rulings', '/v1/replays']],
-  ['#/system', ['/v1/replicas']],
-];
 
 /** Every interval of the page is a twentieth as long. */
 const FAST_INTERVALS = `const original = setInterval; setInterval = (run, ms) => original(run, ms / 20);`;

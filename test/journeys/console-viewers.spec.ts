@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { LiveStreams } from '../../src/upkeep/live/live-streams.ts';
 import { ADMIN_KEY, READ_KEY } from '../support/app.ts';
+import { REPEATED, type Repeated } from '../support/console-repeats.ts';
 import { type EventStream, openEventStream } from '../support/event-stream.ts';
 import { sharedReplica, sharedReplicaBehindProxy } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
@@ -8,10 +9,6 @@ import { until } from '../support/until.ts';
 const PER_OWNER = 8;
 const MAX_STREAMS = 200;
 const WINDOW_MS = 4_000;
-
-/** What the console repeats on a screen, and how often; `test/console/repeats.spec.ts` compares it with the console. */
-const NOW = [['/v1/activity?range=15m&step=30s', 30]] as const;
-const DEAD_LETTERS = [['/v1/dead-letters/groups', 5]] as const;
 
 const streams: EventStream[] = [];
 const timers: NodeJS.Timeout[] = [];
@@ -37,7 +34,7 @@ async function openedAs(key: string): Promise<EventStream> {
 }
 
 /** As many viewers as `count` in all, who come one after the other, each with a stream, and with requests that it repeats by its own clock. */
-async function open(count: number, repeated: readonly (readonly [path: string, everySeconds: number])[]) {
+async function open(count: number, repeated: readonly Repeated[]) {
   while (streams.length < count) {
     const key = keys[Math.floor(streams.length / PER_OWNER)]!;
     expect((await openedAs(key)).status).toBe(200);
@@ -75,8 +72,8 @@ const watched = () => new Promise<void>((resolve) => setTimeout(resolve, WINDOW_
 
 describe('E15 the cost of viewers', () => {
   it.each([
-    ['Now', NOW],
-    ['Dead letters', DEAD_LETTERS],
+    ['Now', REPEATED['#/now']!],
+    ['Dead letters', REPEATED['#/dead-letters']!],
   ])(
     'on %s is one round trip per second, for 200 as for one',
     async (screen, repeated) => {
