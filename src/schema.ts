@@ -39,6 +39,7 @@ import { RejectionsByFence1763251200190 } from '../migrations/1763251200190-reje
 import { FingerprintsOfResponses1763251200191 } from '../migrations/1763251200191-fingerprints-of-responses.ts';
 import { Sources1763251200220 } from '../migrations/1763251200220-sources.ts';
 import { RebuildRetries1763251200231 } from '../migrations/1763251200231-rebuild-retries.ts';
+import { ReadModelVersions1763251200240 } from '../migrations/1763251200240-read-model-versions.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -86,6 +87,7 @@ const ENGINE: SchemaPart = {
     FingerprintsOfResponses1763251200191,
     Sources1763251200220,
     RebuildRetries1763251200231,
+    ReadModelVersions1763251200240,
   ],
 };
 

@@ -21,7 +21,7 @@ import { queryServer } from './server-check.ts';
 export class MigrationError extends Error {}
 
 /** An arbitrary advisory lock number: of all replicas, one migrates at a time. */
-const MIGRATION_LOCK = 5_107_205_318_271;
+export const MIGRATION_LOCK = 5_107_205_318_271;
 
 /**
  * The guard is the connection that holds the lock. It is idle in its transaction while migrations run on another

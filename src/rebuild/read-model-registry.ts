@@ -6,6 +6,7 @@ import type { ReadModel } from '../contract/read-model.ts';
 import type { DeclaredDenormalizer } from '../inbox/denormalizers/declared-denormalizer.ts';
 import { DenormalizerRunner } from '../inbox/denormalizers/denormalizer-runner.ts';
 import { Denormalizers, declared } from '../inbox/denormalizers/denormalizers.ts';
+import { fingerprintOf } from './fingerprint.ts';
 
 export const READ_MODELS_TOKEN = Symbol('read models');
 
@@ -17,6 +18,8 @@ export interface RegisteredModel {
   readonly runner: DenormalizerRunner;
   readonly types: readonly string[];
   readonly migrations: readonly string[];
+  /** Of its denormalizers' code. */
+  readonly version: string;
 }
 
 /** Which denormalizers belong to which read model: those of its module and of the modules that only it imports. */
@@ -42,6 +45,7 @@ export class ReadModelRegistry implements OnModuleInit {
         runner: new DenormalizerRunner(denormalizers),
         types: [...new Set(own.flatMap(({ options }) => options.types))],
         migrations: readModel.migrations.map(({ name }) => name).sort(),
+        version: fingerprintOf(own),
       });
     }
   }

@@ -17,9 +17,10 @@ export const LOCK_HISTORY_CHANGES = `
          pg_advisory_xact_lock(hashtext('sluice'), hashtext('history.rewrite')),
          pg_advisory_xact_lock(hashtext('sluice'), hashtext('history.import'))`;
 
-/** $1 model, $2 target, $3 options, $4 migrations, $5 by */
-export const CREATE = `
-  INSERT INTO rebuild (model, target, options, migrations, created_by) VALUES ($1, $2, $3, $4, $5)
+/** $1 model, $2 target, $3 options, $4 migrations, $5 by, $6 version */
+export const CREATE = (living: string) => `
+  INSERT INTO rebuild (model, target, options, migrations, created_by, version, known_migrations)
+  VALUES ($1, $2, $3, $4, $5, $6, ARRAY(SELECT name FROM ${living}.migration))
   ON CONFLICT DO NOTHING RETURNING id`;
 
 /** All lanes and all history from the beginning; from now on retention keeps what they still need. $1 rebuild */
@@ -45,10 +46,15 @@ export const WAITS_NO_LONGER = 'UPDATE rebuild SET waits_for = NULL WHERE id = $
 export const WAITING = `
   SELECT count(*) AS waiting FROM (SELECT FROM inbox WHERE settled_at IS NULL AND waits IS NULL LIMIT $1) AS ready`;
 
+/** Replicas run it, as of a moment ago: they say so every few seconds. */
+const IS_ALIVE = `seen_at > clock_timestamp() - interval '20 seconds'`;
+
 /** What an operator sees. $1 model, null: all */
 export const VIEW = `
   SELECT rebuild.*, diff IS NOT NULL AS compared, progress.done, (SELECT count(*)::int FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id) AS left_out,
-         extract(epoch FROM clock_timestamp() - replay_from) AS seconds
+         extract(epoch FROM clock_timestamp() - replay_from) AS seconds,
+         EXISTS (SELECT FROM read_model_version AS runs
+                 WHERE runs.model = rebuild.model AND runs.migrations = rebuild.migrations AND ${IS_ALIVE}) AS has_replicas
   FROM rebuild LEFT JOIN LATERAL (
     SELECT (SELECT sum(done) FROM rebuild_lane WHERE rebuild_lane.rebuild = rebuild.id)::bigint
            + (SELECT COALESCE(sum(passed), 0) FROM rebuild_history WHERE rebuild_history.rebuild = rebuild.id)::bigint AS done

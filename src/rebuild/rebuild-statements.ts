@@ -32,6 +32,8 @@ export interface RebuildRow extends Rebuild {
   readonly done: number | null;
   readonly left_out: number;
   readonly seconds: number | null;
+  /** Replicas that can work on it. */
+  readonly has_replicas: boolean;
   readonly waits_for: string | null;
   readonly diff: Diff | null;
   readonly failure: Partial<Failure> | null;
@@ -47,6 +49,7 @@ export interface NewRebuild {
   readonly target: string;
   readonly options: RebuildOptions;
   readonly migrations: readonly string[];
+  readonly version: string;
   readonly by: string;
 }
 
@@ -77,10 +80,10 @@ export class RebuildStatements {
   /** Undefined: one of the model is open. */
   async create(
     tx: Transaction,
-    { model, target, options, migrations, by }: NewRebuild,
+    { model, target, options, migrations, version, by }: NewRebuild,
   ): Promise<number | undefined> {
-    const values = [model, target, JSON.stringify(options), migrations, by];
-    const [row] = await tx.query<{ id: number }>(CREATE, values);
+    const values = [model, target, JSON.stringify(options), migrations, by, version];
+    const [row] = await tx.query<{ id: number }>(CREATE(model), values);
     if (row) await tx.execute(CREATE_LANES, [row.id]);
     return row?.id;
   }

@@ -32,7 +32,7 @@ export class RebuildStore {
   ) {}
 
   async start(
-    { name: model, migrations, types }: RegisteredModel,
+    { name: model, migrations, types, version }: RegisteredModel,
     options: RebuildOptions,
     by: string,
   ): Promise<void> {
@@ -44,6 +44,7 @@ export class RebuildStore {
         target: nextSchema(model),
         options,
         migrations,
+        version,
         by,
       });
       if (id === undefined)

@@ -1,10 +1,12 @@
 import type { RebuildView } from './read-models.openapi.ts';
+import type { Status } from './rebuild.ts';
 import type { RebuildRow } from './rebuild-statements.ts';
 
 export function rebuildView(row: RebuildRow): RebuildView {
   const done = row.done ?? 0;
   const running = row.status === 'replaying' && row.seconds !== null && row.seconds > 0;
   const perSecond = running ? done / row.seconds! : undefined;
+  const waitsFor = waitsForOf(row);
   const left = Math.max(0, (row.total ?? 0) - done);
   return {
     id: String(row.id),
@@ -19,12 +21,20 @@ export function rebuildView(row: RebuildRow): RebuildView {
     createdAt: row.created_at,
     createdBy: row.created_by,
     ...(perSecond ? { perSecond, secondsLeft: left / perSecond } : {}),
-    ...(row.waits_for ? { waitsFor: row.waits_for } : {}),
+    ...(waitsFor ? { waitsFor } : {}),
     ...(row.failure ? { failure: failureView(row.failure) } : {}),
     ...(row.diff ? { diff: row.diff } : {}),
     ...(row.switched_at ? { switchedAt: row.switched_at, pauseMs: row.pause_ms ?? 0 } : {}),
     ...(row.ended_at ? { endedAt: row.ended_at } : {}),
   };
+}
+
+/** Where replicas work on it without being asked. */
+const AT_WORK: readonly Status[] = ['building', 'replaying', 'comparing', 'ready', 'switching'];
+
+function waitsForOf({ status, paused, has_replicas, waits_for }: RebuildRow): string | null {
+  if (has_replicas || paused || !AT_WORK.includes(status)) return waits_for;
+  return 'no replica with the role "inbox" has its migrations: start one, or cancel it and start another rebuild';
 }
 
 function failureView({ error = '', id, source, type, key }: NonNullable<RebuildRow['failure']>) {

@@ -5,6 +5,7 @@ import { Build, DATABASE_URL } from './build.ts';
 import { Differ } from './diff.ts';
 import { HistorySource } from './history-source.ts';
 import { LaneSource } from './lane-source.ts';
+import { ModelVersions } from './model-versions.ts';
 import { Pages } from './pages.ts';
 import { READ_MODELS_TOKEN, ReadModelRegistry } from './read-model-registry.ts';
 import { ReadModelsController } from './read-models.controller.ts';
@@ -29,6 +30,7 @@ export class RebuildModule {
         { provide: DATABASE_URL, useValue: databaseUrl },
         { provide: READ_MODELS_TOKEN, useValue: readModels },
         ReadModelRegistry,
+        ModelVersions,
         RebuildStatements,
         RebuildStore,
         RebuildMetrics,

@@ -1,9 +1,22 @@
+import { MIGRATION_LOCK } from '../database/migrate.ts';
+
 /** Every lane of the inbox: batches in flight end first, new ones wait at their fence. */
 export const LOCK_INBOX = `SELECT lane FROM lane WHERE queue = 'inbox' ORDER BY lane FOR NO KEY UPDATE`;
 
 /** $1 rebuild */
 export const LOCK_REBUILD = `
   SELECT id FROM rebuild WHERE id = $1 AND status = 'switching' AND NOT paused FOR UPDATE`;
+
+/** Whether no replica migrates now, nor does until the switch is over. */
+export const LOCK_MIGRATIONS = `SELECT pg_try_advisory_xact_lock(${MIGRATION_LOCK}) AS taken`;
+
+/**
+ * A migration that only the living schema has: a replica of another version has run it since the rebuild began.
+ * $1 rebuild
+ */
+export const MISSING_MIGRATION = (living: string, target: string) => `
+  SELECT name FROM ${living}.migration EXCEPT SELECT name FROM ${target}.migration
+  EXCEPT SELECT unnest(known_migrations) FROM rebuild WHERE id = $1 ORDER BY name LIMIT 1`;
 
 /** What would keep to the old tables: views and foreign keys from outside. $1 living schema */
 export const DEPENDENTS = `

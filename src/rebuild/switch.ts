@@ -9,7 +9,17 @@ import type { RegisteredModel } from './read-model-registry.ts';
 import { nextSchema, previousSchema, type Rebuild } from './rebuild.ts';
 import { RebuildPreparations } from './rebuild-preparations.ts';
 import { Replay } from './replay.ts';
-import { ASK, DEPENDENTS, FOLLOW_AGAIN, LEFT_OUT, LOCK_INBOX, LOCK_REBUILD, SWITCHED } from './switch.sql.ts';
+import {
+  ASK,
+  DEPENDENTS,
+  FOLLOW_AGAIN,
+  LEFT_OUT,
+  LOCK_INBOX,
+  LOCK_MIGRATIONS,
+  LOCK_REBUILD,
+  MISSING_MIGRATION,
+  SWITCHED,
+} from './switch.sql.ts';
 
 /** What one transaction may still have to apply while all lanes wait for it. */
 const MAX_TAIL = 2_000;
@@ -60,11 +70,13 @@ export class Switch {
     await tx.execute(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);
     const [mine] = await tx.query(LOCK_REBUILD, [rebuild.id]);
     if (!mine) return undefined;
+    // Before live messages wait for it, and again when nothing can change any more.
+    await this.refuseUnfit(rebuild, tx);
     const startedAtMs = performance.now();
     if (SWITCH_GUARDS.fence) await tx.query(LOCK_INBOX);
     await this.applyTail(rebuild, model, tx);
     await this.refuseLeftOut(rebuild, tx);
-    await this.refuseDependents(model.name, tx);
+    await this.refuseUnfit(rebuild, tx);
     const target = await this.swap(rebuild, tx);
     const pauseMs = Math.ceil(performance.now() - startedAtMs);
     await tx.execute(SWITCHED, [
@@ -100,6 +112,19 @@ export class Switch {
     const [row] = await tx.query<{ count: number }>(LEFT_OUT, [id]);
     if (row!.count > 0)
       throw new AskFirst(`${row!.count} messages failed and were left out; "switch" accepts that`);
+  }
+
+  private async refuseUnfit({ id, model, target, direction }: Rebuild, tx: Transaction): Promise<void> {
+    await this.refuseDependents(model, tx);
+    const [lock] = await tx.query<{ taken: boolean }>(LOCK_MIGRATIONS);
+    if (!lock!.taken) throw new NotNow('a replica runs migrations; it tries again');
+    const [missing] = await tx.query<{ name: string }>(MISSING_MIGRATION(model, target), [id]);
+    if (missing)
+      throw new NotNow(
+        `${target} lacks the migration ${missing.name} of ${model}: cancel ${
+          direction === 'back' ? 'the rollback' : 'it, and rebuild with replicas that have it'
+        }`,
+      );
   }
 
   private async refuseDependents(living: string, tx: Transaction): Promise<void> {
