@@ -101,7 +101,7 @@ export async function migrateInto(
   part: SchemaPart,
   schema: string,
 ): Promise<string[]> {
-  return runPending(url, settings, { parts: [part], schema, adopts: false });
+  return runPending(url, settings, { parts: [part], schema, adopts: false, maxIdle: '60s' });
 }
 
 /** What runs together, and the schema it runs in. */
@@ -110,6 +110,8 @@ interface Target {
   readonly schema: string;
   /** Earlier versions have created its tables in `public`. */
   readonly adopts: boolean;
+  /** How long a process that was frozen may keep the locks of its transaction. Absent: as the server is set. */
+  readonly maxIdle?: string;
 }
 
 function targetsOf(parts: readonly SchemaPart[]): Target[] {
@@ -138,13 +140,17 @@ async function runPending(url: string, settings: Settings, target: Target): Prom
       // If even the record of migrations could not be made, TypeORM keeps the only connection.
       const [failed] = await pendingOf(dataSource, target.schema).catch(() => []);
       if (!failed)
-        throw new MigrationError(`the migrations could not begin (${reason}): fix the cause and start again`);
+        throw new MigrationError(
+          `the migrations could not begin (${reason}): fix the cause and start again`,
+          { cause: error },
+        );
       throw new MigrationError(
         isInTransaction(dataSource, failed)
           ? `migration ${failed} failed and was rolled back (${reason}); ` +
               'the migrations before it are applied, nothing else changed: fix the cause and start again'
           : `migration ${failed} failed (${reason}) and has no transaction, so a part of it may be applied; ` +
               'the migrations before it are applied: fix the cause and start again',
+        { cause: error },
       );
     }
   });
@@ -183,20 +189,24 @@ function timeOf(name: string): number {
 async function withDataSource<Result>(
   url: string,
   settings: Settings,
-  { parts, schema }: Target,
+  { parts, schema, maxIdle }: Target,
   work: (dataSource: DataSource) => Promise<Result>,
 ): Promise<Result> {
   const pooled = settings.databasePooler !== 'none';
   const options = dataSourceOptions(url, settings, parts);
   const server = firstServerOf(url);
   const searchPath = schema === 'public' ? schema : `${schema},public`;
+  const limits = [
+    `lock_timeout=${LOCK_TIMEOUT}`,
+    ...(maxIdle ? [`idle_in_transaction_session_timeout=${maxIdle}`] : []),
+  ];
   // An index is not created CONCURRENTLY in a round trip with another statement; the engine has such migrations.
   const setsPath = pooled && schema !== 'public';
   const Client = setsPath ? (clientWithSearchPath(searchPath) as unknown as typeof pg.Client) : pg.Client;
   const dataSource = new DataSource({
     ...options,
     extra: {
-      connectionString: pooled ? server : withSearchPath(server, searchPath, `lock_timeout=${LOCK_TIMEOUT}`),
+      connectionString: pooled ? server : withSearchPath(server, searchPath, ...limits),
       application_name: 'sluice migrate',
       max: 1,
       connectionTimeoutMillis: settings.databaseConnectTimeout,

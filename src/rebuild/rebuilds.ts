@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { Backoffs } from '../clock/backoffs.ts';
 import { doubled, type Loop, type Next } from '../clock/loop.ts';
 import { Loops } from '../clock/loops.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
@@ -30,6 +31,7 @@ export class Rebuilds {
   private failedSwitches = 0;
   /** Of rebuilds whose last step failed on this replica. */
   private readonly errors = new Map<number, string>();
+  private readonly backoffs = new Backoffs(MAX_PAUSE_MS);
 
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Pick<Settings, 'rebuildShare'>,
@@ -55,27 +57,35 @@ export class Rebuilds {
     for (const rebuild of await this.statements.atWork()) {
       const model = this.registry.find(rebuild.model);
       if (model && sameMigrations(rebuild, model))
-        waits.push(await this.shown(rebuild, () => this.step(rebuild, model, stopping)));
+        waits.push(await this.stepOf(rebuild, () => this.step(rebuild, model, stopping)));
     }
     if (waits.length === 0) return 'idle';
     const afterMs = Math.min(...waits);
     return afterMs > 0 ? { afterMs } : 'again';
   }
 
-  /** An error that ends a step is shown to operators until a step succeeds. */
-  private async shown(rebuild: Rebuild, step: () => Promise<number>): Promise<number> {
+  /** An error that ends a step is shown to operators until a step succeeds, and does not hold up other rebuilds. */
+  private async stepOf(rebuild: Rebuild, step: () => Promise<number>): Promise<number> {
     const shown = this.errors.get(rebuild.id);
+    const backoffMs = this.backoffs.remainingMs(rebuild.id);
+    if (backoffMs > 0) return backoffMs;
     try {
       const waitMs = await step();
       if (shown !== undefined) await this.statements.waitsNoLonger(rebuild.id, shown);
       this.errors.delete(rebuild.id);
+      this.backoffs.succeed(rebuild.id);
       return waitMs;
     } catch (error) {
       const reason = `${errorText(error)}; it tries again`;
       this.errors.set(rebuild.id, reason);
       // If the database is away, this fails, too.
       if (reason !== shown) await this.statements.waits(rebuild.id, reason).catch(() => undefined);
-      throw error;
+      const retryInMs = this.backoffs.fail(rebuild.id);
+      this.log.error(
+        { event: 'rebuild.failed', model: rebuild.model, retryInMs, error },
+        'a step of a rebuild failed; it will be retried',
+      );
+      return retryInMs;
     }
   }
 

@@ -1,13 +1,16 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import { Defer, Refuse } from '../../src/contract/outcomes.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
+import { BUILDER } from '../../src/rebuild/build.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { RebuildClient } from '../support/rebuild-client.ts';
+import { openSession } from '../support/session.ts';
 import { until } from '../support/until.ts';
 
 /** How often each message still fails, by id: in `prepare` or in `apply`. */
@@ -62,11 +65,33 @@ class Waiting {
   }
 }
 
-const NOTES = oneTableReadModel('noted (id text PRIMARY KEY, note text NOT NULL)', [
+/** What a migration does beside creating tables, and how often it ran. */
+let migrating: ((runner: QueryRunner) => Promise<unknown>) | undefined;
+let migrated = 0;
+
+class Gated1763251300901 implements MigrationInterface {
+  async up(runner: QueryRunner): Promise<void> {
+    migrated += 1;
+    await migrating?.(runner);
+  }
+  async down() {}
+}
+
+const TABLE = oneTableReadModel('noted (id text PRIMARY KEY, note text NOT NULL)', [
   Called,
   Uncalled,
   Waiting,
 ]);
+const NOTES = { ...TABLE, migrations: [...TABLE.migrations, Gated1763251300901] };
+/** Of another read model. */
+@Denormalizer({ types: ['called'] })
+@Injectable()
+class Others {
+  async apply({ id }: Message, tx: ReadModelTransaction): Promise<void> {
+    await tx.query('INSERT INTO other (id) VALUES ($1)', [id]);
+  }
+}
+const OTHER = { ...oneTableReadModel('other (id text PRIMARY KEY)', [Others]), name: 'another' };
 const SETTINGS = { INBOX_RETRY_SCHEDULE: '1ms,1ms,1ms', INBOX_POLL: '20ms' };
 
 let database: TestDatabase;
@@ -75,7 +100,7 @@ let rebuilds: RebuildClient;
 
 beforeAll(async () => {
   database = await createDatabase();
-  app = await startApp(database, SETTINGS, [NOTES]);
+  app = await startApp(database, SETTINGS, [NOTES, OTHER]);
   rebuilds = new RebuildClient(app);
 });
 afterAll(async () => {
@@ -84,6 +109,8 @@ afterAll(async () => {
 });
 beforeEach(() => {
   refuses = false;
+  migrating = undefined;
+  migrated = 0;
   for (const map of [failsInPrepare, failsInApply, calls]) map.clear();
 });
 
@@ -181,10 +208,65 @@ describe('a message that fails in a rebuild', () => {
   });
 });
 
+describe('a rebuild that is being built', () => {
+  const { silentMs, pingMs } = BUILDER;
+  afterEach(() => {
+    Object.assign(BUILDER, { silentMs, pingMs });
+  });
+
+  it('is stopped by a migration that fails, and built again by `resume`', async () => {
+    migrating = () => Promise.reject(new Error('fails as planned'));
+    await rebuilds.act('', { dryRun: true });
+    expect((await rebuilds.reached('failed')).failure.error).toMatch(
+      /Gated1763251300901 failed .*fails as planned/,
+    );
+    migrating = undefined;
+    await rebuilds.act('/resume');
+    await rebuilds.reached('ready');
+    await rebuilds.act('/cancel');
+  });
+
+  it('is built again by itself after a lock was not available', async () => {
+    const other = await openSession(database);
+    await other.query('SELECT pg_advisory_lock(4712)');
+    migrating = (runner) => runner.query('SELECT pg_advisory_xact_lock(4712)');
+    await rebuilds.act('', { dryRun: true });
+    const reason = await until(async () => (await rebuilds.latest()).waitsFor);
+    expect(reason).toMatch(/lock timeout.*; it tries again$/);
+    await other.close();
+    await rebuilds.reached('ready');
+    expect(migrated).toBeGreaterThan(1);
+    await rebuilds.act('/cancel');
+  });
+
+  const builders = (since: string) =>
+    database.query(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sluice engine'
+      AND state = 'idle in transaction' AND xact_start < clock_timestamp() - interval '${since}'`);
+
+  it.each([
+    ['may take longer than its builder may be silent', 300, 1],
+    ['is left to another builder if that one is frozen', 60_000, 2],
+  ])('%s', async (_, pings, times) => {
+    Object.assign(BUILDER, { silentMs: 3_000, pingMs: pings });
+    const isFrozen = times > 1;
+    migrating = async () => {
+      migrating = undefined;
+      await until(async () => (await builders('0s')).length > 0);
+      await until(async () =>
+        isFrozen ? (await builders('0s')).length === 0 : (await builders('6s')).length > 0,
+      );
+    };
+    await rebuilds.act('', { dryRun: true });
+    await rebuilds.reached('ready');
+    expect(migrated).toBe(times);
+    await rebuilds.act('/cancel');
+  });
+});
+
 describe('a full disk', () => {
   const FULL = `RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'`;
 
-  it('stops a rebuild that is being built; `resume` builds it again', async () => {
+  it('holds up a rebuild that is being built, which says so and goes on by itself', async () => {
     await database.query(
       `CREATE FUNCTION full_disk() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN IF current_query() LIKE '%noted%' THEN ${FULL}; END IF; END $$`,
     );
@@ -192,10 +274,9 @@ describe('a full disk', () => {
       `CREATE EVENT TRIGGER full_disk ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION full_disk()`,
     );
     await rebuilds.act('', { dryRun: true });
-    const { failure } = await rebuilds.reached('failed');
+    const reason = await until(async () => (await rebuilds.latest()).waitsFor);
     await database.query('DROP EVENT TRIGGER full_disk');
-    expect(failure).toEqual({ error: expect.stringContaining('No space left on device') });
-    await rebuilds.act('/resume');
+    expect(reason).toMatch(/No space left on device.*it tries again$/);
     expect(onlyOld(await rebuilds.reached('ready'))).toBe(0);
   });
 
@@ -219,6 +300,22 @@ describe('a full disk', () => {
       async () => (await database.query('SELECT FROM tested__next.noted WHERE id = $1', [id])).length === 1,
     );
     await until(async () => (await rebuilds.latest()).waitsFor === undefined);
+    await rebuilds.act('/cancel');
+  });
+
+  it('of one rebuild does not hold up another', async () => {
+    await posts(2);
+    await rebuilds.act('', { dryRun: true });
+    await rebuilds.reached('ready');
+    await database.query(
+      'CREATE TRIGGER disk_full BEFORE INSERT ON tested__next.noted FOR EACH ROW EXECUTE FUNCTION full_table()',
+    );
+    await posts(1);
+    const other = new RebuildClient(app, 'another');
+    await other.act('', {});
+    await other.reached('switched');
+    expect((await rebuilds.latest()).waitsFor).toMatch(/No space left on device; it tries again$/);
+    await other.act('/drop');
     await rebuilds.act('/cancel');
   });
 });
