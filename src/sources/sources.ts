@@ -89,7 +89,7 @@ export class Sources implements OnApplicationBootstrap, BeforeApplicationShutdow
     const leased = await this.store
       .lease(source.lease, LEASE_MS, `${hostname()}:${process.pid}`)
       .catch((error) => {
-        if (performance.now() > source.leasedUntilMs) void source.reader?.close();
+        if (performance.now() > source.leasedUntilMs) void source.reader?.close().catch(() => undefined);
         throw error;
       });
     if (!leased) {

@@ -6,6 +6,7 @@ import { jetstream } from '@nats-io/jetstream';
 import { connect, headers, type NatsConnection } from '@nats-io/transport-node';
 import { Sources } from '../../src/sources/sources.ts';
 import { startApp, type TestApp } from '../support/app.ts';
+import { type BrokerProxy, startBrokerProxy } from '../support/broker-proxy.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { hasNatsServer, type NatsServer, startNatsServer } from '../support/nats-server.ts';
 import { until } from '../support/until.ts';
@@ -16,6 +17,7 @@ const BODY_LIMIT = 2_048;
   const folder = mkdtempSync(join(tmpdir(), 'sluice-sources-'));
   const file = join(folder, 'definitions.yaml');
   let nats: NatsServer;
+  let proxy: BrokerProxy;
   let client: NatsConnection;
   let database: TestDatabase;
   const replicas: TestApp[] = [];
@@ -34,6 +36,8 @@ const BODY_LIMIT = 2_048;
     await nats.addStream('EVENTS', ['events.>']);
     await nats.addStream('PLAIN', ['plain.>']);
     await nats.addStream('ORDER', ['order.>']);
+    await nats.addStream('LOSSY', ['lossy.>']);
+    proxy = await startBrokerProxy(nats.port);
     await connectClient();
     database = await createDatabase();
     writeFileSync(
@@ -41,13 +45,15 @@ const BODY_LIMIT = 2_048;
       `sources:
   - { name: events, nats: { servers: ["${nats.url}"], stream: EVENTS } }
   - { name: plain, nats: { servers: ["${nats.url}"], stream: PLAIN, subject: "plain.*" }, type: plain.happened, source: urn:plain }
-  - { name: order, nats: { servers: ["${nats.url}"], stream: ORDER }, type: ordered }\n`,
+  - { name: order, nats: { servers: ["${nats.url}"], stream: ORDER }, type: ordered }
+  - { name: lossy, nats: { servers: ["nats://127.0.0.1:${proxy.port}"], stream: LOSSY }, type: lossy.happened }\n`,
     );
     await startReplica();
   });
   afterAll(async () => {
     for (const replica of replicas) await replica.close();
     await client.close();
+    await proxy.close();
     await database.drop();
     await nats.stop();
     rmSync(folder, { recursive: true });
@@ -100,6 +106,18 @@ const BODY_LIMIT = 2_048;
     expect(await sourceOf('events')).toMatchObject({
       ...{ name: 'events', kind: 'nats', state: 'running', error: null, accepted: 2, refused: 0 },
     });
+  });
+
+  it('passes over no message that was lost between the server and the replica', async () => {
+    const arrived = async () => (await inbox('lossy.happened')).map(({ payload }) => JSON.parse(payload));
+    await publish('lossy.k', '"first"');
+    await until(async () => (await arrived()).length === 1);
+    proxy.loseNext('"second"');
+    await publish('lossy.k', '"second"');
+    await until(() => proxy.swallowed > 0);
+    await publish('lossy.k', '"third"');
+    await until(async () => (await arrived()).length === 3);
+    expect(await arrived()).toEqual(['first', 'second', 'third']);
   });
 
   it('takes other messages with the type of the source, and their subject as the key', async () => {

@@ -8,6 +8,8 @@ export interface BrokerProxy {
   swallowReplies(): void;
   /** Bytes of replies that were swallowed so far. */
   readonly swallowed: number;
+  /** The next reply that contains this text does not arrive, as a whole. */
+  loseNext(text: string): void;
   /** Ends all connections, and forwards everything on the next ones. */
   cut(): void;
   close(): Promise<void>;
@@ -16,11 +18,14 @@ export interface BrokerProxy {
 export async function startBrokerProxy(port: number): Promise<BrokerProxy> {
   const sockets = new Set<Socket>();
   let [isSwallowing, swallowed] = [false, 0];
+  let lost: string | undefined;
   const server = createServer((client) => {
     const broker = connect(port, '127.0.0.1');
     client.on('data', (chunk) => broker.write(chunk));
     broker.on('data', (chunk) => {
-      if (isSwallowing) swallowed += chunk.length;
+      const isLost = lost !== undefined && chunk.includes(lost);
+      if (isLost) lost = undefined;
+      if (isSwallowing || isLost) swallowed += chunk.length;
       else client.write(chunk);
     });
     for (const [one, other] of [
@@ -45,6 +50,9 @@ export async function startBrokerProxy(port: number): Promise<BrokerProxy> {
     port: (server.address() as AddressInfo).port,
     swallowReplies: () => {
       isSwallowing = true;
+    },
+    loseNext: (text) => {
+      lost = text;
     },
     get swallowed() {
       return swallowed;

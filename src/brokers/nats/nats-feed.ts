@@ -31,6 +31,7 @@ const NANOS_PER_MS = 1_000_000;
 /** A message that is not acknowledged is handed out again; storing a batch is far quicker. */
 const ACK_WAIT_MS = 60_000;
 const CLOSED = { reason: 'reset', detail: 'the connection was closed' } as const;
+const LOST = { reason: 'reset', detail: 'a message was lost on the way; the stream is read again' } as const;
 const PASSED_ON = /^(ce-.+|content-type|traceparent)$/;
 
 /** Reads a JetStream stream from the message after the last one that was stored. */
@@ -115,6 +116,8 @@ class NatsFeed implements Feed {
   private readonly streamId: string;
   private sequence: number;
   private lastTaken = 0;
+  /** Of the last message that arrived; the server counts each one that it sends to this consumer. */
+  private lastDelivered = 0;
 
   constructor(
     private readonly connection: NatsConnection,
@@ -129,7 +132,7 @@ class NatsFeed implements Feed {
   readonly pulls = {
     max_messages: MAX_UNSTORED,
     abort_on_missing_resource: true,
-    callback: (message: JsMsg) => this.arrivals.add(message),
+    callback: (message: JsMsg) => this.arrive(message),
   };
 
   async read(messages: ConsumerMessages): Promise<void> {
@@ -160,6 +163,17 @@ class NatsFeed implements Feed {
   async close(): Promise<void> {
     this.arrivals.end(new Error('the source was closed'));
     await this.connection.close();
+  }
+
+  /**
+   * The server sends a message once and waits for its acknowledgement; one that is lost on the way comes again later, after
+   * the next ones. The stream is then read again from the position that was stored: nothing is passed over, and the order stays.
+   */
+  private arrive(message: JsMsg): void {
+    const { deliverySequence } = message.info;
+    if (deliverySequence !== this.lastDelivered + 1) return this.arrivals.end(new SinkError(LOST));
+    this.lastDelivered = deliverySequence;
+    this.arrivals.add(message);
   }
 
   private taken(message: JsMsg): FedMessage {
