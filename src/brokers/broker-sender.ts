@@ -43,9 +43,12 @@ export class BrokerSender {
   /** Never throws: a failure is a result, too. */
   send(delivery: Delivery, target: SinkTarget, { timeoutMs, signal }: SendOptions): Promise<CallResult> {
     return new Promise((resolve) => {
-      const pending = new PendingPublish(resolve, timeoutMs, signal && this.groupOf(signal));
-      if (this.isClosed || signal?.aborted) return pending.fail(STOPPED);
-      void this.publish(delivery, target, pending, timeoutMs);
+      const session = this.isClosed ? undefined : this.sessionOf(target, timeoutMs);
+      const pending = new PendingPublish(resolve, timeoutMs, signal && this.groupOf(signal), (startedAtMs) =>
+        this.dropIfSilent(target.number, session, startedAtMs),
+      );
+      if (!session || signal?.aborted) return pending.fail(STOPPED);
+      void this.publish(delivery, target, pending, session);
     });
   }
 
@@ -66,14 +69,13 @@ export class BrokerSender {
     delivery: Delivery,
     target: SinkTarget,
     pending: PendingPublish,
-    timeoutMs: number,
+    session: Session,
   ): Promise<void> {
-    const session = this.sessionOf(target, timeoutMs);
     session.inFlight += 1;
-    pending.onTimeout = () => this.dropIfSilent(target.number, session, pending.startedAtMs);
     try {
       const sink = await session.sink;
       if (pending.isSettled) return;
+      pending.isSent = true;
       const detail = await sink.publish(delivery, pending.leftMs());
       session.acknowledgedAtMs = performance.now();
       pending.acknowledge(detail);
@@ -128,8 +130,8 @@ export class BrokerSender {
   }
 
   /** Nothing was acknowledged during a whole timeout: the connection may be dead without knowing it. */
-  private dropIfSilent(number: number, session: Session, sinceMs: number): void {
-    if (session.acknowledgedAtMs >= sinceMs || this.sessions.get(number) !== session) return;
+  private dropIfSilent(number: number, session: Session | undefined, sinceMs: number): void {
+    if (!session || session.acknowledgedAtMs >= sinceMs || this.sessions.get(number) !== session) return;
     this.sessions.delete(number);
     session.isRetired = true;
     void closeSink(session);

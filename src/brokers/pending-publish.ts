@@ -1,11 +1,15 @@
 import type { CallFailure } from '../webhooks/call-failures.ts';
-import type { CallResult } from '../webhooks/call-result.ts';
+import type { CallResult, FailureReason } from '../webhooks/call-result.ts';
+
+/** A broker that is away; other reasons need somebody to correct something. */
+const OF_THE_NETWORK: readonly FailureReason[] = ['timeout', 'dns', 'refused', 'reset'];
 
 /** One message that waits for its acknowledgement, and its deadline. What comes later is ignored. */
 export class PendingPublish {
   readonly startedAtMs = performance.now();
   isSettled = false;
-  onTimeout: () => void = () => undefined;
+  /** From now on the broker may have stored the message. */
+  isSent = false;
   private readonly timer: NodeJS.Timeout;
 
   constructor(
@@ -13,6 +17,7 @@ export class PendingPublish {
     private readonly timeoutMs: number,
     /** Those that are stopped together. */
     private readonly group: Set<PendingPublish> | undefined,
+    private readonly onTimeout: (startedAtMs: number) => void,
   ) {
     this.timer = setTimeout(expire, timeoutMs, this);
     group?.add(this);
@@ -23,13 +28,16 @@ export class PendingPublish {
   }
 
   fail({ reason, detail }: CallFailure): void {
-    this.settle({ kind: 'failed', reason, detail, durationMs: this.durationMs() });
+    const unsent = !this.isSent && OF_THE_NETWORK.includes(reason);
+    const failed = { kind: 'failed', reason, detail, durationMs: this.durationMs() } as const;
+    this.settle(unsent ? { ...failed, unsent } : failed);
   }
 
   expire(): void {
     if (this.isSettled) return;
-    this.fail({ reason: 'timeout', detail: `no acknowledgement within ${this.timeoutMs} ms` });
-    this.onTimeout();
+    const missing = this.isSent ? 'acknowledgement' : 'connection';
+    this.fail({ reason: 'timeout', detail: `no ${missing} within ${this.timeoutMs} ms` });
+    this.onTimeout(this.startedAtMs);
   }
 
   leftMs(): number {

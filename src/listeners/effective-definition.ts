@@ -1,7 +1,7 @@
-import { brokerOf } from '../brokers/broker.ts';
+import { brokerOf, isBrokerMode } from '../brokers/broker.ts';
 import { parseDuration } from '../config/duration.ts';
 import type { Listener, ListenerMode } from './listener.ts';
-import { type ListenerDefinition, RETRY_SCHEDULE } from './listener-definition.ts';
+import { BROKER_RETRY_SCHEDULE, type ListenerDefinition, RETRY_SCHEDULE } from './listener-definition.ts';
 
 /** The given fields without headers, URL and credentials, which are stored encrypted. */
 export interface StoredDefinition extends Omit<ListenerDefinition, 'headers' | 'url' | 'credentials'> {
@@ -41,7 +41,8 @@ export function shownOrigin({ urlOrigin, url }: StoredDefinition): string {
 
 /** A definition with all defaults, in the terms of the API. */
 export function effectiveDefinition(definition: StoredDefinition) {
-  const retrySchedule = definition.retrySchedule ?? RETRY_SCHEDULE;
+  const schedule = isBrokerMode(definition.mode) ? BROKER_RETRY_SCHEDULE : RETRY_SCHEDULE;
+  const retrySchedule = definition.retrySchedule ?? schedule;
   return {
     mode: modeOf(definition),
     types: definition.types,

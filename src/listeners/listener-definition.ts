@@ -30,6 +30,9 @@ export const LISTENER_MODES = ['webhook', 'pull', ...BROKER_MODES] as const;
 /** The schedule that Standard Webhooks recommends; 75 hours in all. */
 export const RETRY_SCHEDULE = ['5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'];
 
+/** The first minute is well within the duplicate window of a stream. */
+export const BROKER_RETRY_SCHEDULE = ['1s', '5s', '15s', '30s', ...RETRY_SCHEDULE.slice(1)];
+
 class PerKeyRate {
   @ApiProperty({ minimum: 0.01, maximum: 10_000, example: 1 })
   @Must(numberFrom(0.01, 10_000))
@@ -162,7 +165,7 @@ export class ListenerDefinition {
     maxItems: MAX_RETRIES,
     default: RETRY_SCHEDULE,
     description:
-      'The wait before each further attempt (+0–20 %); after the last one a delivery is a dead letter.',
+      'The wait before each further attempt (+0–20 %); after the last one a delivery is a dead letter. To a broker the first ones are 1s, 5s, 15s and 30s.',
   })
   @Optional()
   @Must(listOf(1, MAX_RETRIES))

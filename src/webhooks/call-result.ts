@@ -15,6 +15,8 @@ export type HttpResult =
       /** For people; never contains the URL's path, which is often a secret. */
       readonly detail: string;
       readonly durationMs: number;
+      /** Only of a broker: there was no connection, so the message cannot have been stored. */
+      readonly unsent?: true;
     };
 
 /** The result of one delivery. */

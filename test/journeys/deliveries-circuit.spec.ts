@@ -120,7 +120,12 @@ describe('E12 the circuit breaker of a listener', () => {
     const first = await one!.takeProbe(number, 20_000);
     await letTimePass('overlaps');
     const second = await two!.takeProbe(number, 20_000);
-    await one!.probeFailed(number, 'circuit open: responded 503', first!);
+    await one!.probeFailed(
+      number,
+      { firstMs: 30_000, maxMs: 600_000 },
+      'circuit open: responded 503',
+      first!,
+    );
     await one!.returnProbe(number, 0, first!);
     expect(await gateOf('overlaps')).toMatchObject({ reason: 'probing' });
     expect((await gateOf('overlaps'))!.seconds).toBeGreaterThan(10);

@@ -110,7 +110,7 @@ const CREDENTIALS = { username: LOGIN.user, password: LOGIN.pass };
   });
 
   it('keeps the order of a key, also while the server is killed and started again', async () => {
-    await put('order', {}, { retrySchedule: Array.from({ length: 50 }, () => '50ms') });
+    await put('order', {}, { retrySchedule: undefined });
     const ids: string[] = [];
     for (let n = 0; n < 60; n++) {
       ids.push(await post('order/x', `k-${n % 4}`, n));
@@ -184,7 +184,6 @@ const CREDENTIALS = { username: LOGIN.user, password: LOGIN.pass };
       CREDENTIALS,
       /^setup: no stream takes this subject/,
     ],
-    ['a server that is away', { servers: [AWAY] }, CREDENTIALS, /^refused: ECONNREFUSED/],
     ['a server without TLS', { tls: {} }, CREDENTIALS, /^(tls|protocol): .*tls/],
   ])(
     'with %s a delivery fails with the reason, and ends as a dead letter',
@@ -241,12 +240,35 @@ const CREDENTIALS = { username: LOGIN.user, password: LOGIN.pass };
     await replica.call('POST', '/v1/listeners/steered/resume');
     await until(async () => (await statusOf(id)) === 'finished');
     expect((await replica.call('POST', '/v1/listeners/steered/rotate-secret')).status).toBe(409);
+    const since = '2000-01-01T00:00:00Z';
+    expect((await replica.call('POST', '/v1/listeners/steered/replay', { body: { since } })).status).toBe(
+      202,
+    );
+    await until(async () => (await deliveriesOf(id))[0].attempts.length === 2);
+    expect((await deliveriesOf(id))[0].attempts[1].excerpt).toMatch(/, a duplicate$/);
     expect((await replica.call('DELETE', '/v1/listeners/steered')).status).toBe(204);
+    expect((await put('steered')).status).toBe(201);
+    const next = await post('steered/x', 'k');
+    await until(async () => (await statusOf(next)) === 'finished');
+    expect(await storedOf('steered')).toHaveLength(2);
   });
 
-  it('opens the circuit of a server that is away', async () => {
-    await put('away', { servers: [AWAY] }, { retrySchedule: Array.from({ length: 20 }, () => '1ms') });
-    await post('away/x', 'k');
+  it('publishes no faster than its rate limit', async () => {
+    await put('rated', {}, { rateLimit: { perSecond: 0.02, burst: 1 } });
+    const ids = await Promise.all(['a', 'b'].map((key) => post('rated/x', key)));
+    await until(async () => (await Promise.all(ids.map(statusOf))).includes('finished'));
+    const health = async () => (await replica.call('GET', '/v1/listeners/rated')).body.health;
+    await until(async () => (await health()).rate.limitedUntil !== null);
+    expect(await storedOf('rated')).toHaveLength(1);
+  });
+
+  it('counts no attempt while the server is away, and opens the circuit', async () => {
+    await put('away', { servers: [AWAY] }, { retrySchedule: ['1ms'] });
+    const ids = await Promise.all(Array.from({ length: 10 }, (_, n) => post('away/x', `k-${n}`)));
+    const attempts = async () => (await deliveriesOf(ids[0]!))[0].attempts;
+    await until(async () => (await attempts()).length > 2);
+    expect((await attempts())[0].error).toMatch(/^refused: ECONNREFUSED/);
+    expect(await statusOf(ids[0]!)).not.toBe('dead');
     const circuit = async () => (await replica.call('GET', '/v1/listeners/away')).body.health.circuit;
     await until(async () => (await circuit()) === 'open');
   });

@@ -9,7 +9,7 @@ const AWAY = 'amqp://127.0.0.1:4';
 const RESTART_MS = 120_000;
 
 (hasRabbitServer('sinks: RabbitMQ') ? describe : describe.skip)('a listener with the mode rabbitmq', () => {
-  const { database, replica } = sharedReplica({
+  const { replica } = sharedReplica({
     EGRESS_ALLOW: '127.0.0.0/8',
     SECRETS_KEYS: `test=${Buffer.alloc(32, 1).toString('base64')}`,
   });
@@ -105,7 +105,6 @@ const RESTART_MS = 120_000;
     ],
     ['an exchange that does not exist', { exchange: 'none' }, undefined, /^setup: .*no exchange 'none'/],
     ['a virtual host that does not exist', { vhost: 'none' }, undefined, /^setup: .*vhost none not found/],
-    ['a server that is away', { servers: [AWAY] }, undefined, /^refused: ECONNREFUSED/],
     ['a server without TLS', { servers: ['TLS'] }, undefined, /^(tls|reset|protocol): /],
     [
       'a routing key that is too long',
@@ -122,6 +121,14 @@ const RESTART_MS = 120_000;
     const id = await post(`${name}/x`, 'k'.repeat(200));
     await until(async () => (await statusOf(id)) === 'dead');
     expect(await lastError(id)).toMatch(error);
+  });
+
+  it('counts no attempt while the server is away', async () => {
+    await put('away', { servers: [AWAY] }, { retrySchedule: ['1ms'] });
+    const id = await post('away/x', 'k');
+    await until(async () => (await deliveryOf(id)).attempts.length > 2);
+    expect(await lastError(id)).toMatch(/^refused: ECONNREFUSED/);
+    expect(await statusOf(id)).not.toBe('dead');
   });
 
   it('fails while a queue refuses to grow, and loses nothing', async () => {
@@ -155,16 +162,15 @@ const RESTART_MS = 120_000;
   it(
     'keeps the order of a key, and loses nothing, while the broker is killed and started again',
     async () => {
-      await queue('order');
-      await put('order', {}, { retrySchedule: Array.from({ length: 50 }, () => '1s'), timeout: '3s' });
+      // Not a quorum queue: RabbitMQ 3.10 forgets one that was declared shortly before it is killed, and confirms nothing.
+      await queue('order', { 'x-queue-type': 'classic' });
+      await put('order', {}, { retrySchedule: undefined, timeout: '3s' });
       const ids: string[] = [];
       for (let n = 0; n < 40; n++) {
         ids.push(await post('order/x', `k-${n % 4}`, n));
         if (n === 15) await rabbit.kill();
       }
       await rabbit.start();
-      // The circuit may have opened for minutes while the broker was away.
-      await database.query('UPDATE gate SET closed_until = now()');
       await until(
         async () => (await Promise.all(ids.map(statusOf))).every((status) => status === 'finished'),
         RESTART_MS,

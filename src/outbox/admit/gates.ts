@@ -12,8 +12,11 @@ import {
   TAKE_PROBE,
 } from './gates.sql.ts';
 
-const FIRST_OPENING_MS = 30_000;
-const MAX_OPENING_MS = 600_000;
+/** Twice as long each time, up to the max. */
+export interface Openings {
+  readonly firstMs: number;
+  readonly maxMs: number;
+}
 /** Min length of a pause, whatever was asked for: doubled with each one in a row, up to the max. */
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 300_000;
@@ -99,8 +102,8 @@ export class Gates {
     await this.change(FORGET_PAUSES, [listener]);
   }
 
-  async openCircuit(listener: number, reason: string): Promise<void> {
-    await this.change(OPEN_CIRCUIT, [listener, FIRST_OPENING_MS, MAX_OPENING_MS, reason]);
+  async openCircuit(listener: number, { firstMs, maxMs }: Openings, reason: string): Promise<void> {
+    await this.change(OPEN_CIRCUIT, [listener, firstMs, maxMs, reason]);
   }
 
   /** Undefined: another replica has the probe. */
@@ -113,8 +116,13 @@ export class Gates {
     await this.change(RETURN_PROBE, [listener, ms, probe]);
   }
 
-  async probeFailed(listener: number, reason: string, probe: Probe): Promise<void> {
-    await this.change(PROBE_FAILED, [listener, FIRST_OPENING_MS, MAX_OPENING_MS, reason, probe]);
+  async probeFailed(
+    listener: number,
+    { firstMs, maxMs }: Openings,
+    reason: string,
+    probe: Probe,
+  ): Promise<void> {
+    await this.change(PROBE_FAILED, [listener, firstMs, maxMs, reason, probe]);
   }
 
   async closeCircuit(listener: number): Promise<void> {

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Listener } from '../../listeners/listener.ts';
 import { Listeners } from '../../listeners/listeners.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
-import { Gates, type Probe } from '../admit/gates.ts';
+import { Gates, type Openings, type Probe } from '../admit/gates.ts';
 import type { Outcome } from '../send/outcome.ts';
 import type { SentDelivery } from '../settle/delivery-result.ts';
 import { ListenerHealth } from './listener-health.ts';
@@ -12,6 +12,10 @@ type Failure = Exclude<Outcome, { kind: 'delivered' }>;
 
 /** A probe that showed nothing about the endpoint is repeated after this time. */
 const PROBE_AGAIN_MS = 5_000;
+
+const OF_WEBHOOK: Openings = { firstMs: 30_000, maxMs: 600_000 };
+/** Everything that is published goes to it, and a connection costs it little. */
+const OF_BROKER: Openings = { firstMs: 1_000, maxMs: 15_000 };
 
 /** What the results of calls mean for the listener as a whole: whether its circuit opens, its gate closes, or it is disabled. */
 @Injectable()
@@ -70,15 +74,17 @@ export class ListenerPolicy {
   }
 
   private async probed(sent: SentCall, { reason }: Failure, probe: Probe): Promise<void> {
-    const { number } = sent.listener;
-    if (isDown(sent)) await this.gates.probeFailed(number, `circuit open: ${reason}`, probe);
+    const { number, broker } = sent.listener;
+    const openings = broker ? OF_BROKER : OF_WEBHOOK;
+    if (isDown(sent)) await this.gates.probeFailed(number, openings, `circuit open: ${reason}`, probe);
     else if (showsThatItIsUp(sent)) await this.closeCircuit(sent.listener);
     else await this.gates.returnProbe(number, PROBE_AGAIN_MS, probe);
   }
 
   private async openCircuit(listener: Listener, { reason }: Failure): Promise<void> {
     this.circuitOf(listener.number).forget();
-    await this.gates.openCircuit(listener.number, `circuit open: ${reason}`);
+    const openings = listener.broker ? OF_BROKER : OF_WEBHOOK;
+    await this.gates.openCircuit(listener.number, openings, `circuit open: ${reason}`);
     this.log.error(
       { event: 'outbox.circuit-opened', listener: listener.name, reason },
       'the circuit of a listener opened; nothing is sent to it for a while',

@@ -117,6 +117,21 @@ describe('a failed call', () => {
     expect(local(2 * MAX_PAUSED_MS, 9)).toEqual({ ...free, afterMs: 600_000 });
   });
 
+  it('without a connection to the broker is not counted, and retried within 15 s, for 75 hours', () => {
+    const unsent: CallResult = {
+      kind: 'failed',
+      reason: 'refused',
+      detail: 'why',
+      durationMs: 1,
+      unsent: true,
+    };
+    const after = (ageMs: number) => outcomeOf(unsent, LISTENER, { attempt: 1, ageMs }, never);
+    const free = { kind: 'retry', counted: false, throttled: false, reason: 'refused: why' };
+    expect(after(0)).toEqual({ ...free, afterMs: 1_000 });
+    expect(after(MAX_PAUSED_MS - 1)).toEqual({ ...free, afterMs: 15_000 });
+    expect(after(MAX_PAUSED_MS)).toEqual({ ...free, counted: true, afterMs: 5_000 });
+  });
+
   it('with a local reason that lasts takes about four thousand attempts in 90 days, not a hundred thousand', () => {
     let [ageMs, attempts] = [0, 0];
     while (ageMs < 90 * 24 * HOUR) {

@@ -44,6 +44,8 @@ const OVERLOADED: readonly number[] = [429, 502, 504];
 
 /** How long a listener may ask for pauses; after that, asking for one counts like any failure. */
 export const MAX_PAUSED_MS = 75 * 3_600_000;
+/** After the restart of a broker its keys continue within this time; a circuit limits the calls. */
+const MAX_UNSENT_WAIT_MS = 15_000;
 /** `Retry-After: 0` must not become a busy loop. */
 const MIN_PAUSE_MS = 1_000;
 const JITTER = 0.2;
@@ -71,10 +73,17 @@ export function outcomeOf(
 
 function outcomeOfFailure(result: CallFailure, listener: Terms, tries: Tries, random: () => number): Outcome {
   const reason = `${result.reason}: ${result.detail}`;
-  if (result.reason !== 'local')
+  const waitMs = uncountedWaitMs(result, tries);
+  if (waitMs === undefined)
     return nextAttempt(listener, tries, random, { throttled: false, reason, atLeastMs: 0 });
-  const afterMs = jittered(localRetryMs(tries.ageMs), random);
-  return { kind: 'retry', afterMs, counted: false, throttled: false, reason };
+  return { kind: 'retry', afterMs: jittered(waitMs, random), counted: false, throttled: false, reason };
+}
+
+/** Undefined: the attempt counts. */
+function uncountedWaitMs({ reason, unsent }: CallFailure, { ageMs }: Tries): number | undefined {
+  if (reason === 'local') return localRetryMs(ageMs);
+  // A stream recognizes the id of a message only for minutes, so the next attempt after one in doubt must not wait for long.
+  return unsent && ageMs < MAX_PAUSED_MS ? Math.min(localRetryMs(ageMs), MAX_UNSENT_WAIT_MS) : undefined;
 }
 
 function askedToWait({ status, retryAfterMs }: CallResponse): number | undefined {
