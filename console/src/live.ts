@@ -3,10 +3,10 @@ import { urlOf } from './api.ts';
 import type { Snapshot } from './api-types.ts';
 import { now, serviceTime } from './clock.ts';
 import { readSession, session } from './session.ts';
+import { Stream } from './stream.ts';
 
 /** Snapshots come every second: without one for this long, what is shown is old. */
 const LOST_AFTER_MS = 4_000;
-const RECONNECT_MS = 2_000;
 
 export const snapshot = signal<Snapshot | undefined>(undefined);
 /** By this browser's clock. */
@@ -40,40 +40,25 @@ export const silentMs = computed(() => {
 /** Numbers that may be old are shown greyed. */
 export const isStale = computed(() => liveness.value === 'lost' || liveness.value === 'paused');
 
+/** A new session of the same person is no reason to connect again. */
+const isWanted = computed(() => session.value.kind === 'signed-in' && !paused.value && !hidden.value);
+
 /** Keeps one stream open while somebody is signed in and looks at the page. */
 export function followLive(): void {
   effect(() => {
-    const wanted = session.value.kind === 'signed-in' && !paused.value && !hidden.value;
-    if (wanted) return open();
+    if (!isWanted.value) return;
+    // A refusal may mean that the session is over.
+    const stream = new Stream(urlOf('v1/live'), { snapshot: take, outage: takeOutage, refused: readSession });
+    return () => stream.close();
   });
 }
 
-function open(): () => void {
-  let source: EventSource;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const connect = () => {
-    source = new EventSource(urlOf('v1/live'));
-    source.addEventListener('snapshot', (event) => take(event));
-    source.addEventListener('outage', (event) => {
-      outage.value = (JSON.parse(event.data) as { detail: string }).detail;
-    });
-    source.addEventListener('error', () => {
-      // The browser itself reconnects only after a broken connection, not after a refusal.
-      if (source.readyState !== EventSource.CLOSED) return;
-      timer = setTimeout(() => {
-        void readSession().then(connect);
-      }, RECONNECT_MS);
-    });
-  };
-  connect();
-  return () => {
-    clearTimeout(timer);
-    source.close();
-  };
+function takeOutage(data: string): void {
+  outage.value = (JSON.parse(data) as { detail: string }).detail;
 }
 
-function take(event: MessageEvent<string>): void {
-  const next = JSON.parse(event.data) as Snapshot;
+function take(data: string): void {
+  const next = JSON.parse(data) as Snapshot;
   serviceTime(next.at);
   outage.value = undefined;
   receivedAt.value = Date.now();

@@ -10,13 +10,17 @@ type State =
 
 export const session = signal<State>({ kind: 'unknown' });
 
-/** Asks the service who we are; the cookie says it. */
+/**
+ * Asks the service who we are; the cookie says it. While it does not respond, who was signed in stays so: the screen, with what
+ * was typed in it, must not go away.
+ */
 export async function readSession(): Promise<void> {
   try {
     session.value = { kind: 'signed-in', session: await get<Session>('v1/session') };
   } catch (error) {
     const failure = error as Failure;
-    session.value = failure.status === 401 ? { kind: 'signed-out' } : { kind: 'unreachable', failure };
+    if (failure.status === 401) session.value = { kind: 'signed-out' };
+    else if (session.value.kind !== 'signed-in') session.value = { kind: 'unreachable', failure };
   }
 }
 

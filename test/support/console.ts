@@ -40,6 +40,8 @@ export function sharedConsole(
   environment: Record<string, string> = {},
   readModels?: readonly ReadModel[],
 ): SharedConsole {
+  // Before the replica: it reads the files of the console when it starts.
+  beforeAll(() => build(), 300_000);
   const settings = { ...CONSOLE_SETTINGS, ENVIRONMENT: 'test', ...environment };
   const { replica, database } = sharedReplica(settings, readModels);
   const data = {} as ConsoleData;
@@ -47,9 +49,6 @@ export function sharedConsole(
   let contexts: BrowserContext[] = [];
   let troubles: string[] = [];
 
-  beforeAll(async () => {
-    build();
-  });
   beforeAll(async () => {
     browser = await startBrowser();
     const call: Call = async (method, path, body) => (await replica.call(method, path, { body })).body;

@@ -8,16 +8,22 @@ export interface PrefixProxy {
   /** Ends every connection and takes no new one. */
   cut(): void;
   restore(): void;
+  /** Responds to requests of this path of the service with a status, as a proxy does whose service is away; 0: no more. */
+  refuse(path: string, status: number): void;
   close(): Promise<void>;
 }
 
 /** A reverse proxy that serves a service below a path, as an ingress does: the service does not know of the path. */
 export async function startPrefixProxy(target: string, prefix: string): Promise<PrefixProxy> {
   const sockets = new Set<Socket>();
+  const refused = new Map<string, number>();
   let isCut = false;
   const server = createServer((incoming, response) => {
     if (!incoming.url!.startsWith(prefix)) return void response.writeHead(404).end('outside of the prefix');
-    forward(incoming, response, `${target}/${incoming.url!.slice(prefix.length)}`);
+    const path = `/${incoming.url!.slice(prefix.length)}`;
+    const status = refused.get(path);
+    if (status) return void response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>away</h1>');
+    forward(incoming, response, `${target}${path}`);
   });
   server.on('connection', (socket) => {
     if (isCut) return void socket.destroy();
@@ -36,6 +42,7 @@ export async function startPrefixProxy(target: string, prefix: string): Promise<
     restore: () => {
       isCut = false;
     },
+    refuse: (path, status) => void refused.set(path, status),
     close: async () => {
       server.close();
       server.closeAllConnections();
