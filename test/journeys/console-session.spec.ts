@@ -193,11 +193,45 @@ describe('a session', () => {
   });
 
   it('does not change how an API key in the header works, whatever cookie is sent with it', async () => {
-    const headers = { cookie: await cookieOf(READ_KEY), 'sec-fetch-site': 'cross-site' };
+    const headers = { cookie: await cookieOf(READ_KEY) };
     const body = { reason: 'x' };
     expect((await one.call('PUT', '/v1/keys/k/hold', { headers, body })).status).toBe(200);
     const wrong = await one.call('GET', '/v1/messages', { headers, key: 'sk_nobody_0123456789' });
     expect(wrong.status).toBe(401);
+  });
+
+  it('is not what protects people behind a proxy that adds an API key: pages of other sites are refused with it, too', async () => {
+    const { host } = new URL(one.url);
+    const put = async (headers: Record<string, string>) => {
+      const { status, body } = await one.call('PUT', '/v1/keys/k/hold', { headers, body: { reason: 'x' } });
+      return status === 403 ? body.type : status;
+    };
+    const refused: Record<string, string>[] = [
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+      { 'sec-fetch-site': 'cross-site', origin: `http://${host}` },
+      // Browsers without that header, and all of them where the proxy is reached without TLS.
+      { origin: 'https://stranger.example' },
+      { origin: 'null' },
+    ];
+    for (const headers of refused)
+      expect([headers, await put(headers)]).toEqual([headers, 'urn:sluice:problems/cross-origin']);
+    const accepted: Record<string, string>[] = [
+      {},
+      SAME_ORIGIN,
+      { 'sec-fetch-site': 'none' },
+      { origin: `http://${host}` },
+    ];
+    for (const headers of accepted) expect([headers, await put(headers)]).toEqual([headers, 200]);
+    // A link in a mail leads to the console: reading is not refused.
+    const read = await one.call('GET', '/v1/holds', { headers: { 'sec-fetch-site': 'cross-site' } });
+    expect(read.status).toBe(200);
+    const unknown = await one.call('PUT', '/v1/keys/k/hold', {
+      headers: { 'sec-fetch-site': 'cross-site' },
+      key: 'sk_nobody_0123456789',
+      body: { reason: 'x' },
+    });
+    expect(unknown.status).toBe(401);
   });
 
   it('of a read key gets a 403 on every admin route', async () => {

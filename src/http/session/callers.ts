@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { bearerToken, type Caller, unauthenticated } from '../access.ts';
 import { ApiKeys } from '../keys/api-keys.ts';
 import type { Authenticator } from '../server.ts';
-import { rejectOtherSites } from './same-origin.ts';
+import { rejectOtherSites, rejectPagesOfOtherSites } from './same-origin.ts';
 import { sessionCookieOf } from './session-cookie.ts';
 import { Sessions } from './sessions.ts';
 
@@ -25,7 +25,7 @@ export class Callers implements Authenticator {
     return this.apiKeys.anonymous;
   }
 
-  /** Throws a 401, or a 403 for a session that another site tries to use. */
+  /** Throws a 401, or a 403 if a page of another site tries to use the session or the key. */
   async authenticate(request: FastifyRequest): Promise<Authenticated> {
     if (this.anonymous) return { caller: this.anonymous };
     const cookie = request.headers.authorization === undefined ? sessionCookieOf(request) : undefined;
@@ -36,7 +36,10 @@ export class Callers implements Authenticator {
       throw unauthenticated('The session is over. Sign in again, or send an API key.');
     }
     const caller = await this.apiKeys.callerOf(bearerToken(request));
-    if (caller) return { caller };
+    if (caller) {
+      rejectPagesOfOtherSites(request);
+      return { caller };
+    }
     throw unauthenticated('The API key is unknown or revoked.');
   }
 }

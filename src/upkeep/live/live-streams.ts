@@ -6,10 +6,15 @@ import { OperatorActions } from './operator-actions.ts';
 import type { Viewer } from './viewer.ts';
 
 const MAX_STREAMS = 200;
-const MAX_PER_OWNER = 8;
 const TICK_MS = 1_000;
 /** Every replica must reject a revoked key within 5 s, and each learns of it within 2 s. */
 const CHECK_MS = 1_500;
+
+/** Whose streams are counted together. */
+export interface StreamOwner {
+  readonly id: string;
+  readonly maxStreams: number;
+}
 
 /**
  * Sends one snapshot per second to all viewers, and one at once when an operator has changed something: an earlier tick, at most
@@ -38,16 +43,16 @@ export class LiveStreams {
   }
 
   /** Throws a problem if there are too many, or if this replica is about to stop. */
-  refuseMore(owner: string): void {
+  refuseMore({ id, maxStreams }: StreamOwner): void {
     if (this.readiness.status === 'draining')
       throw new Problem('stopping', 'This replica is shutting down. Connect again.', retryAfter(1));
     if (this.viewers.size >= MAX_STREAMS)
       throw new Problem('overloaded', `This replica has ${MAX_STREAMS} live streams.`, retryAfter(10));
-    const own = [...this.viewers].filter((viewer) => viewer.owner === owner);
-    if (own.length >= MAX_PER_OWNER)
+    const own = [...this.viewers].filter((viewer) => viewer.owner === id);
+    if (own.length >= maxStreams)
       throw new Problem(
         'too-many-requests',
-        `This session or API key has ${MAX_PER_OWNER} live streams; close one of them.`,
+        `This session or API key has ${maxStreams} live streams; close one of them.`,
         retryAfter(10),
       );
   }

@@ -7,7 +7,7 @@ import { queryOf } from '../../http/query.ts';
 import { Callers } from '../../http/session/callers.ts';
 import { sessionCookieOf } from '../../http/session/session-cookie.ts';
 import { SNAPSHOT } from './live.openapi.ts';
-import { LiveStreams } from './live-streams.ts';
+import { LiveStreams, type StreamOwner } from './live-streams.ts';
 import { Viewer } from './viewer.ts';
 
 const HEADERS = {
@@ -16,6 +16,10 @@ const HEADERS = {
   // Otherwise nginx collects events until its buffer is full.
   'x-accel-buffering': 'no',
 };
+/** Of one browser. */
+const MAX_PER_SESSION = 8;
+/** Behind a proxy that signs people in, everybody has the same key. It leaves room for others. */
+const MAX_PER_KEY = 100;
 /** A browser connects again after this time. */
 const RECONNECT_MS = 1_000;
 
@@ -32,7 +36,7 @@ export class LiveController {
   @ApiOperation({
     summary: 'A stream of snapshots, one per second: the backlog, what needs an operator, and rates.',
     description:
-      'Server-sent events. `snapshot` (the schema LiveSnapshot): `at`, `backlog` as GET /v1/backlog, `attention` as GET /v1/attention, and `rates` over all replicas. `outage`: the database cannot be read at the moment; the stream continues. A client that reads slowly misses snapshots, and gets the newest one next. At most 8 streams per session or API key.',
+      'Server-sent events. `snapshot` (the schema LiveSnapshot): `at`, `backlog` as GET /v1/backlog, `attention` as GET /v1/attention, and `rates` over all replicas. `outage`: the database cannot be read at the moment; the stream continues. A client that reads slowly misses snapshots, and gets the newest one next. At most 8 streams per session, and 100 per API key.',
   })
   @ApiProduces('text/event-stream')
   @ApiExtension('x-event-snapshot', SNAPSHOT)
@@ -41,7 +45,7 @@ export class LiveController {
     schema: { type: 'string' },
     description: 'The stream, until either side ends it.',
   })
-  @ApiResponse({ status: 429, description: 'The session or API key has 8 streams.' })
+  @ApiResponse({ status: 429, description: 'The session has 8 streams, or the API key 100.' })
   @ApiResponse({ status: 503, description: 'The replica has 200 streams, or is about to stop.' })
   open(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
     queryOf(request.query, []);
@@ -54,7 +58,7 @@ export class LiveController {
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) raw.setHeader(name, value);
     raw.writeHead(200);
     raw.write(`retry: ${RECONNECT_MS}\n\n`);
-    const viewer = new Viewer(owner, raw, () => this.isAllowed(request));
+    const viewer = new Viewer(owner.id, raw, () => this.isAllowed(request));
     raw.once('close', () => this.streams.remove(viewer));
     this.streams.add(viewer);
   }
@@ -71,7 +75,9 @@ export class LiveController {
 }
 
 /** A caller with an API key cannot claim to be many by cookies: only without a key is the cookie what was authenticated. */
-function ownerOf(request: FastifyRequest): string {
+function ownerOf(request: FastifyRequest): StreamOwner {
   const cookie = request.headers.authorization === undefined ? sessionCookieOf(request) : undefined;
-  return cookie ?? request.caller.name;
+  return cookie === undefined
+    ? { id: request.caller.name, maxStreams: MAX_PER_KEY }
+    : { id: cookie, maxStreams: MAX_PER_SESSION };
 }
