@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
+import { isShared } from './prepared-file.ts';
 import { Problem, retryAfter } from './problems.ts';
 
 /** Smaller responses are not counted: the buffers of their connections take more memory than they do. */
@@ -42,11 +43,13 @@ export class ResponsesInFlight {
 
   /**
    * Counts a response until its client has read it or is gone; returns it as bytes, which take no space in the heap of
-   * JavaScript. A page that exceeds the limit is refused: its client can ask for it again.
+   * JavaScript. A page that exceeds the limit is refused: its client can ask for it again. Files of which each response sends
+   * the same bytes do not count, nor do streams.
    */
-  track(text: string, { raw, request }: FastifyReply): string | Buffer {
-    if (text.length < MIN_COUNTED_BYTES) return text;
-    const body = Buffer.from(text);
+  track(payload: unknown, { raw, request }: FastifyReply): unknown {
+    if (typeof payload !== 'string' && (!Buffer.isBuffer(payload) || isShared(payload))) return payload;
+    const body = ownBytes(payload);
+    if (body.length < MIN_COUNTED_BYTES) return body;
     if (request.method === 'GET' && this.sum.bytes > 0 && this.sum.bytes + body.length > this.maxBytes)
       throw tooMany();
     raw.once('close', this.add(body.length));
@@ -59,6 +62,12 @@ export class ResponsesInFlight {
       this.sum.bytes -= bytes;
     };
   }
+}
+
+/** A part of a larger buffer would keep all of it. */
+function ownBytes(payload: string | Buffer): string | Buffer {
+  if (typeof payload === 'string') return payload.length < MIN_COUNTED_BYTES ? payload : Buffer.from(payload);
+  return payload.length < payload.buffer.byteLength ? Buffer.from(payload) : payload;
 }
 
 function tooMany(): Problem {

@@ -147,9 +147,7 @@ export class Server {
     });
     fastify.addHook('onSend', (_request, reply, payload, done) => {
       try {
-        // Other payloads are files, of which each response sends the same bytes.
-        const counts = typeof payload === 'string' && this.responses;
-        done(null, counts ? counts.track(payload, reply) : payload);
+        done(null, this.responses ? this.responses.track(payload, reply) : payload);
       } catch (error) {
         done(error as Error);
       }

@@ -44,15 +44,15 @@ export class PayloadController {
     const maxBytes = limitOf(limit);
     const { payload } = await this.messages.find(id, { source, caller: request.caller, withPayload: true });
     const bytes = Buffer.from(payload!);
-    const shown = maxBytes === undefined ? bytes : cutOff(bytes, maxBytes);
-    const type = shown.length < bytes.length ? 'text/plain' : 'application/json';
+    const isCut = maxBytes !== undefined && maxBytes < bytes.length;
+    const type = isCut ? 'text/plain' : 'application/json';
     void reply
       .headers({
         'content-type': `${type}; charset=utf-8`,
         'content-disposition': `attachment; filename="${fileNameOf(id)}.json"`,
         'payload-bytes': bytes.length,
       })
-      .send(shown);
+      .send(isCut ? cutOff(bytes, maxBytes) : payload!);
   }
 }
 
@@ -63,10 +63,10 @@ function limitOf(text: string | undefined): number | undefined {
 }
 
 /** The bytes 10xxxxxx continue a character. */
-function cutOff(bytes: Buffer, maxBytes: number): Buffer {
-  let end = Math.min(maxBytes, bytes.length);
-  while (end < bytes.length && end > 0 && (bytes[end]! & 0xc0) === 0x80) end -= 1;
-  return bytes.subarray(0, end);
+function cutOff(bytes: Buffer, maxBytes: number): string {
+  let end = maxBytes;
+  while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end -= 1;
+  return bytes.toString('utf8', 0, end);
 }
 
 /** A message id may contain anything. */

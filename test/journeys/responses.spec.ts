@@ -1,5 +1,6 @@
-import { describe, expect, it } from '@jest/globals';
-import { CONSUME_KEY } from '../support/app.ts';
+import { connect, type Socket } from 'node:net';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { CONSUME_KEY, READ_KEY } from '../support/app.ts';
 import { GroupClient } from '../support/group-client.ts';
 import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
@@ -46,6 +47,34 @@ describe('a consumer that asks for more than an eighth of RESPONSES_LIMIT', () =
       body: { max: 500, maxBytes: 16 * KIB * KIB },
     });
     expect([pulled.status, pulled.body.messages.length]).toEqual([200, 4]);
+  });
+});
+
+describe('payloads that are not read', () => {
+  const sockets: Socket[] = [];
+  afterEach(() => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+  });
+
+  it('are refused beyond the limit; other requests are served', async () => {
+    await post('downloaded', 1, { id: 'large', payload: 'x'.repeat(900 * KIB) });
+    const download = () => replica.call('GET', '/v1/messages/large/payload');
+    expect((await download()).status).toBe(200);
+    const { hostname, port, host } = new URL(replica.url);
+    const request = `GET /v1/messages/large/payload HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${READ_KEY}\r\n\r\n`;
+    for (let n = 0; n < 10; n += 1) sockets.push(connect(Number(port), hostname).pause());
+    // What the kernel takes for a client that does not read is no longer in memory here: at some point it takes no more.
+    await until(async () => {
+      for (const socket of sockets) socket.write(request);
+      return (await download()).status === 503 && (await download()).status === 503;
+    }, 40_000);
+    expect((await replica.call('GET', '/v1/messages/large/payload?limit=1')).status).toBe(200);
+    expect((await replica.call('GET', '/v1/holds')).status).toBe(200);
+    expect((await replica.call('POST', '/v1/messages', { body: { type: 'x', payload: 1 } })).status).toBe(
+      202,
+    );
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await until(async () => (await download()).status === 200);
   });
 });
 
