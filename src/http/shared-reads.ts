@@ -2,25 +2,29 @@ import { Injectable } from '@nestjs/common';
 import { Problem } from './problems.ts';
 
 /** What one page repeats is kept for the next repetition, of the last so many pages. */
-const MAX_KEPT = 256;
+const MAX_KEPT = 4_096;
 /** Together, as JSON; a page of a list can have 1 MiB. */
 const MAX_KEPT_BYTES = 16 * 1024 * 1024;
+/** A page that nobody has repeated for this long was closed. */
+const FORGOTTEN_AFTER_MS = 60_000;
 /** Repetitions that read the database: this many at once, then one per second, whatever the number of pages. */
 const MAX_BURST = 5;
 const MS_PER_READ = 1_000;
-/** If there are more, what they get may be older than they want, but no older than this. */
-const MAX_STALE_MS = 60_000;
+/** What pages read that are not kept is made up for by the others, but no longer than this. */
+const MAX_DEBT = 60;
 
 interface Kept {
   readonly atMs: number;
   readonly value: Promise<unknown>;
   /** Known once it was read. */
   bytes: number;
+  askedAtMs: number;
 }
 
 /** Responses that requests share which may be a little old. Everybody who may send the request gets the same response. */
 @Injectable()
 export class SharedReads {
+  /** The one that was asked for last is last. */
   private readonly kept = new Map<string, Kept>();
   private keptBytes = 0;
   private readsLeft = MAX_BURST;
@@ -28,12 +32,15 @@ export class SharedReads {
 
   /** `maxAgeMs` 0: reads in any case, for a page that was just opened or has just changed something. */
   get(name: string, maxAgeMs: number, read: () => Promise<unknown>, nowMs = performance.now()): Kept {
+    this.forgetClosed(nowMs);
     const kept = this.kept.get(name);
-    if (kept && maxAgeMs > 0 && !this.isDue(kept, maxAgeMs, nowMs)) return kept;
-    const started: Kept = { atMs: nowMs, value: read(), bytes: 0 };
+    if (kept && maxAgeMs > 0 && !this.isDue(kept, maxAgeMs, nowMs)) return this.asked(name, kept, nowMs);
+    // There is nothing to share with it: it reads, and the others wait longer.
+    if (!kept && maxAgeMs > 0) this.takeRead(nowMs, MAX_DEBT);
+    const started: Kept = { atMs: nowMs, value: read(), bytes: 0, askedAtMs: nowMs };
     this.forget(name);
     this.kept.set(name, started);
-    if (this.kept.size > MAX_KEPT) this.forgetOldest();
+    if (this.kept.size > MAX_KEPT) this.forgetFirst();
     void started.value.then((body) => this.weigh(name, started, body)).catch(() => undefined);
     // A refused request is refused for the next one, too. Anything else that failed may succeed.
     started.value.catch((error: unknown) => {
@@ -42,14 +49,28 @@ export class SharedReads {
     return started;
   }
 
+  private asked(name: string, kept: Kept, nowMs: number): Kept {
+    kept.askedAtMs = nowMs;
+    this.kept.delete(name);
+    this.kept.set(name, kept);
+    return kept;
+  }
+
   private weigh(name: string, read: Kept, body: unknown): void {
     if (this.kept.get(name) !== read) return;
     read.bytes = typeof body === 'string' ? body.length : JSON.stringify(body).length;
     this.keptBytes += read.bytes;
-    while (this.keptBytes > MAX_KEPT_BYTES) this.forgetOldest();
+    while (this.keptBytes > MAX_KEPT_BYTES) this.forgetFirst();
   }
 
-  private forgetOldest(): void {
+  private forgetClosed(nowMs: number): void {
+    for (const [name, { askedAtMs }] of this.kept) {
+      if (nowMs - askedAtMs <= FORGOTTEN_AFTER_MS) return;
+      this.forget(name);
+    }
+  }
+
+  private forgetFirst(): void {
     this.forget(this.kept.keys().next().value!);
   }
 
@@ -58,17 +79,17 @@ export class SharedReads {
     this.kept.delete(name);
   }
 
+  /** The more pages there are, the longer each waits: otherwise those that happen to ask first would get every read. */
   private isDue(kept: Kept, maxAgeMs: number, nowMs: number): boolean {
-    const age = nowMs - kept.atMs;
-    if (age < maxAgeMs) return false;
-    return age >= MAX_STALE_MS || this.takeRead(nowMs);
+    const turnMs = this.kept.size > MAX_BURST ? this.kept.size * MS_PER_READ : 0;
+    return nowMs - kept.atMs >= Math.max(maxAgeMs, turnMs) && this.takeRead(nowMs);
   }
 
-  private takeRead(nowMs: number): boolean {
+  private takeRead(nowMs: number, maxDebt = 0): boolean {
     const refilled = (nowMs - this.refilledAtMs) / MS_PER_READ;
     this.readsLeft = Math.min(MAX_BURST, this.readsLeft + refilled);
     this.refilledAtMs = nowMs;
-    if (this.readsLeft < 1) return false;
+    if (this.readsLeft < 1 - maxDebt) return false;
     this.readsLeft -= 1;
     return true;
   }
