@@ -4,12 +4,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../test/support/until.ts';
-import { type CloseReason, Connections, MAX_ACTIVE, MAX_WAITING } from './connections.ts';
+import { type CloseReason, Connections, MAX_ACTIVE, MAX_PIPELINED_BYTES } from './connections.ts';
 
 /** More than fits into the buffers of both sockets. */
 const LARGE = Buffer.alloc(16 * 1024 * 1024);
 const GET = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n';
+const KIB = 1024;
+const LONG_POST = POST.replace('host: x', `host: x\r\nlong: ${'x'.repeat(12 * KIB)}`);
 
 let server: Server;
 let connections: Connections;
@@ -46,30 +48,52 @@ describe('pipelined requests', () => {
     expect(closed).toEqual([]);
   });
 
-  it('close the connection when too many wait on it', async () => {
+  it('close the connection when too many follow the first', async () => {
     await serve();
-    const socket = await open(POST.repeat(MAX_ACTIVE + MAX_WAITING.onOne + 1));
+    const socket = await open(POST.repeat(MAX_PIPELINED_BYTES.onOne / (6 * KIB) + 1));
     await socket.gone;
     expect(started.length).toBe(MAX_ACTIVE);
     expect(closed).toEqual(['pipelined']);
     expect(connections.size).toBe(0);
   });
 
-  it('close the connection when too many wait on all connections, until other clients disconnect', async () => {
+  it('close the connection when they hold too much memory, in fewer requests if those have large headers', async () => {
     await serve();
-    const perConnection = MAX_ACTIVE + MAX_WAITING.onOne;
-    const full = MAX_WAITING.onAll / MAX_WAITING.onOne;
-    const others = [];
-    for (let n = 1; n <= full; n++) others.push(await open(POST.repeat(perConnection)));
-    await until(() => started.length === full * MAX_ACTIVE);
-    await until(() => connections.waitingRequests === MAX_WAITING.onAll);
-    const beyond = await open(POST.repeat(MAX_ACTIVE + 1));
+    const socket = await open(LONG_POST.repeat(MAX_PIPELINED_BYTES.onOne / (18 * KIB) + 1));
+    await socket.gone;
+    expect(closed).toEqual(['pipelined']);
+    expect(connections.pipelinedBytes).toBe(0);
+  });
+
+  it('close the connection when all connections hold too much, until other clients disconnect', async () => {
+    await serve();
+    const others = [await open(LONG_POST.repeat(2))];
+    await until(() => connections.pipelinedBytes > 0);
+    const ofOne = connections.pipelinedBytes;
+    const fitting = Math.floor(MAX_PIPELINED_BYTES.onOne / ofOne);
+    const full = Math.floor((MAX_PIPELINED_BYTES.onAll - ofOne) / (fitting * ofOne));
+    for (let n = 0; n < full; n++) others.push(await open(LONG_POST.repeat(1 + fitting)));
+    await until(() => connections.pipelinedBytes === (1 + full * fitting) * ofOne);
+    expect(closed).toEqual([]);
+    const beyond = await open(LONG_POST.repeat(MAX_ACTIVE));
     await beyond.gone;
     expect(closed).toEqual(['pipelined']);
     for (const other of others) other.destroy();
-    await until(() => connections.waitingRequests === 0 && connections.size === 0);
+    await until(() => connections.pipelinedBytes === 0 && connections.size === 0);
     await open(POST.repeat(MAX_ACTIVE + 1));
-    await until(() => connections.waitingRequests === 1);
+    await until(() => connections.pipelinedBytes > 0);
+  });
+
+  it('do not count the first of each connection, so that every connection can wait for a response', async () => {
+    await serve({ connectionsLimit: 3_000 });
+    const first = await open(LONG_POST);
+    await until(() => started.length === 1);
+    expect(connections.pipelinedBytes).toBe(0);
+    first.write(LONG_POST);
+    await until(() => connections.pipelinedBytes > 12 * KIB);
+    for (const { response } of started) response.end();
+    await until(() => connections.pipelinedBytes === 0);
+    expect(closed).toEqual([]);
   });
 
   it('keep their own trace context when the end of another request starts them', async () => {
@@ -226,7 +250,7 @@ async function open(bytes: string, { reading = true } = {}) {
   if (reading) socket.on('data', keep);
   else socket.pause();
   socket.on('error', () => undefined);
-  const gone = once(socket, 'close');
+  const gone = new Promise((resolve) => socket.on('close', resolve));
   await once(socket, 'connect');
   socket.write(bytes);
   return {

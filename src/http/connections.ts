@@ -5,11 +5,20 @@ import type { Socket } from 'node:net';
 /**
  * Node pauses a socket whose client does not read the responses, but only between two reads. One read of 64 KiB can hold
  * 2,000 pipelined requests, and all of them used to start before the pause (measured: 26 KB of pipelined requests for an
- * asset took 577 MiB). So at most MAX_ACTIVE requests of a connection run at a time. The others wait, at 6 KiB each; when
- * too many wait on one connection or on all of them, the connection is closed.
+ * asset took 577 MiB). So at most MAX_ACTIVE requests of a connection run at a time, and the others wait. When the requests
+ * that follow the first of their connection hold too much memory, on one connection or on all of them, the connection is
+ * closed. Their number says too little: with many headers a waiting request holds twenty times as much as without.
  */
 export const MAX_ACTIVE = 16;
-export const MAX_WAITING = { onOne: 1_000, onAll: 10_000 };
+export const MAX_PIPELINED_BYTES = { onOne: 4 * 1024 * 1024, onAll: 64 * 1024 * 1024 };
+
+/** Fields of a request. Each takes about 100 bytes of memory besides its text, so 16 KiB of short ones took 117 KiB. */
+export const MAX_HEADER_FIELDS = 128;
+
+/** Of a request without headers, with its response, both streams and what waits for them. */
+const REQUEST_BYTES = 6 * 1024;
+/** Of a string of the headers besides its text: the object, and its places in the lists. */
+const STRING_BYTES = 40;
 
 /** Why the service closed a connection or did not accept it. */
 export type CloseReason = 'pipelined' | 'stalled' | 'limit';
@@ -17,6 +26,8 @@ export type CloseReason = 'pipelined' | 'stalled' | 'limit';
 interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  /** Memory that counts as pipelined; none for the first request of a connection, which CONNECTIONS_LIMIT limits. */
+  readonly pipelinedBytes: number;
   /** Resolves when the response is written, or never will be. */
   readonly responded: Promise<void>;
   start: () => void;
@@ -26,6 +37,7 @@ interface Connection {
   readonly active: Set<Exchange>;
   /** Pipelined requests that have not started, in order of arrival. */
   readonly waiting: Exchange[];
+  pipelinedBytes: number;
   /** The connection accepts no more requests. */
   closing: boolean;
 }
@@ -35,8 +47,8 @@ type Route = (request: IncomingMessage, response: ServerResponse) => void;
 /** Limits connections and the work per connection. Opening one needs no api key, so anyone can open many. */
 export class Connections {
   private readonly open = new Map<Socket, Connection>();
-  /** The number of waiting requests on all connections. */
-  waitingRequests = 0;
+  /** On all connections. */
+  pipelinedBytes = 0;
 
   constructor(
     private readonly limits: { readonly connectionsLimit: number; readonly writeTimeout: number },
@@ -46,6 +58,8 @@ export class Connections {
   /** Replaces the server's own request listener: requests reach `route` through the limits of this class. */
   attach(server: HttpServer, route: Route): void {
     server.maxConnections = this.limits.connectionsLimit;
+    // Node drops further ones without an error; one more than allowed is enough to notice.
+    server.maxHeadersCount = MAX_HEADER_FIELDS + 1;
     server.on('drop', () => this.onClose('limit'));
     server.on('connection', (socket) => this.add(socket));
     server.removeAllListeners('request');
@@ -92,12 +106,11 @@ export class Connections {
   }
 
   private add(socket: Socket): void {
-    const connection: Connection = { active: new Set(), waiting: [], closing: false };
+    const connection: Connection = { active: new Set(), waiting: [], pipelinedBytes: 0, closing: false };
     this.open.set(socket, connection);
     socket.once('close', () => {
       this.open.delete(socket);
       const waiting = connection.waiting.splice(0);
-      this.waitingRequests -= waiting.length;
       // Node emits no `close` for a response that was never assigned to the socket; code that awaits it would wait forever.
       for (const { response } of [...connection.active, ...waiting])
         if (!response.socket) response.emit('close');
@@ -108,46 +121,60 @@ export class Connections {
     const { socket } = request;
     const connection = this.open.get(socket);
     if (!connection || socket.destroyed) return;
-    const exchange = this.exchangeOf(connection, request, response, route);
-    if (connection.waiting.length === 0 && mayStart(exchange, connection)) {
-      connection.active.add(exchange);
-      exchange.start();
-      return;
-    }
-    if (connection.waiting.length >= MAX_WAITING.onOne || this.waitingRequests >= MAX_WAITING.onAll) {
+    const { active, waiting } = connection;
+    const pipelinedBytes = active.size + waiting.length === 0 ? 0 : bytesOf(request);
+    if (!this.mayHold(pipelinedBytes, connection)) {
       this.onClose('pipelined');
       socket.destroy();
       return;
     }
+    const exchange = this.exchangeOf(connection, { request, response, pipelinedBytes }, route);
+    if (waiting.length === 0 && mayStart(exchange, connection)) {
+      active.add(exchange);
+      exchange.start();
+      return;
+    }
     // Another request's end starts this one; without the binding it would run in that request's trace context.
     exchange.start = AsyncResource.bind(exchange.start);
-    connection.waiting.push(exchange);
-    this.waitingRequests++;
+    waiting.push(exchange);
+  }
+
+  private mayHold(bytes: number, connection: Connection): boolean {
+    return (
+      connection.pipelinedBytes + bytes <= MAX_PIPELINED_BYTES.onOne &&
+      this.pipelinedBytes + bytes <= MAX_PIPELINED_BYTES.onAll
+    );
   }
 
   private exchangeOf(
     connection: Connection,
-    request: IncomingMessage,
-    response: ServerResponse,
+    received: Pick<Exchange, 'request' | 'response' | 'pipelinedBytes'>,
     route: Route,
   ): Exchange {
+    const { request, response, pipelinedBytes } = received;
+    this.hold(pipelinedBytes, connection);
     const responded = new Promise<void>((resolve) => {
       response.once('close', () => {
         connection.active.delete(exchange);
+        this.hold(-pipelinedBytes, connection);
         resolve();
         this.startWaiting(connection);
       });
     });
     const start = () => route(request, response);
-    const exchange: Exchange = { request, response, responded, start };
+    const exchange: Exchange = { ...received, responded, start };
     return exchange;
+  }
+
+  private hold(bytes: number, connection: Connection): void {
+    connection.pipelinedBytes += bytes;
+    this.pipelinedBytes += bytes;
   }
 
   private startWaiting(connection: Connection): void {
     for (let [next] = connection.waiting; next && mayStart(next, connection); [next] = connection.waiting) {
       if (next.request.socket.destroyed) return;
       connection.waiting.shift();
-      this.waitingRequests--;
       connection.active.add(next);
       next.start();
     }
@@ -176,4 +203,9 @@ export class Connections {
 /** The response of a GET can be large and would wait in memory for the responses before it, so it starts alone. */
 function mayStart({ request: { method } }: Exchange, { active: inWork }: Connection): boolean {
   return method === 'GET' || method === 'HEAD' ? inWork.size === 0 : inWork.size < MAX_ACTIVE;
+}
+
+/** The memory of a waiting request; measured were 5 KiB without headers and 34 KiB with 16 KiB in 126 fields. */
+function bytesOf({ url = '', rawHeaders }: IncomingMessage): number {
+  return rawHeaders.reduce((bytes, text) => bytes + STRING_BYTES + text.length, REQUEST_BYTES + url.length);
 }

@@ -32,7 +32,7 @@ export class HttpMetrics {
     );
     this.connectionsClosed = metrics.counterOf(
       'http_connections_closed_total',
-      'Connections closed by the service, by reason: `pipelined` (too many waiting requests), `stalled` (client does not read), `limit` (rejected: CONNECTIONS_LIMIT).',
+      'Connections closed by the service, by reason: `pipelined` (its requests, or those of all, hold too much memory), `stalled` (client does not read), `limit` (rejected: CONNECTIONS_LIMIT).',
       'reason',
       ['pipelined', 'stalled', 'limit'],
     );

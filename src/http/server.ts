@@ -7,7 +7,7 @@ import { codeOf } from '../database/errors.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { type Access, type Caller, permits } from './access.ts';
 import { addBodyParsers, BodiesInFlight } from './body.ts';
-import { Connections } from './connections.ts';
+import { Connections, MAX_HEADER_FIELDS } from './connections.ts';
 import type { CalledRoute, HttpMetrics } from './http-metrics.ts';
 import { isServerError, problemOf } from './problem-of.ts';
 import { PROBLEM_MEDIA_TYPE, Problem, retryAfter } from './problems.ts';
@@ -197,6 +197,8 @@ export class Server {
     if (this.closingConnections) reply.header('connection', 'close');
     if (this.stopping)
       throw new Problem('stopping', 'This replica is shutting down. Retry the request.', retryAfter(1));
+    if (request.raw.rawHeaders.length > 2 * MAX_HEADER_FIELDS)
+      throw new Problem('header-too-large', `The request has more than ${MAX_HEADER_FIELDS} header fields.`);
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
       throw new Problem('bad-request', 'The Host header is missing.');
     }

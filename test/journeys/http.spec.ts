@@ -154,6 +154,11 @@ describe('a request that cannot be served', () => {
       'header-too-large',
       `GET /livez HTTP/1.1\r\nhost: x\r\nx: ${'a'.repeat(17_000)}\r\n\r\n`,
     ],
+    [
+      'more than 128 header fields',
+      'header-too-large',
+      `GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${'x:\r\n'.repeat(127)}\r\n`,
+    ],
     ['a path that is too long', 'header-too-large', `GET /${'a'.repeat(17_000)} HTTP/1.1\r\nhost: x\r\n\r\n`],
     [
       'a body that turns out too large',
@@ -162,6 +167,11 @@ describe('a request that cannot be served', () => {
     ],
   ])('gets a problem on the bare socket, too: %s → %s', async (_what, problem, bytes) => {
     expectRawProblem(await sendRaw(replica.url, bytes), problem);
+  });
+
+  it('has up to 128 header fields', async () => {
+    const bytes = `GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${'x:\r\n'.repeat(126)}\r\n`;
+    expect((await sendRaw(replica.url, bytes)).status).toBe(200);
   });
 
   it('is cut off when it does not arrive in time, headers or body, and is not logged as an error', async () => {

@@ -9,6 +9,8 @@ import { until } from '../support/until.ts';
 const MIB = 1024 * 1024;
 const BATCH = '/v1/messages/batch';
 const EVENTS = { 'content-type': 'application/cloudevents-batch+json' };
+const TOKEN = 'sk_a_12345678';
+const AS_ADMIN = { authorization: `Bearer ${TOKEN}` };
 
 let database: TestDatabase;
 let service: BuiltService;
@@ -18,7 +20,14 @@ beforeAll(async () => {
   build();
   database = await createDatabase();
   const flags = [`--max-old-space-size=${heapOfAPod()}`, '--max-semi-space-size=64'];
-  service = run({ DATABASE_URL: database.url, ROLES: 'api,inbox', MIGRATIONS: 'auto' }, { flags });
+  const settings = {
+    DATABASE_URL: database.url,
+    ROLES: 'api,inbox',
+    MIGRATIONS: 'auto',
+    HOST: '127.0.0.1',
+    API_KEYS: `admin=admin+produce+consume+read:${TOKEN}`,
+  };
+  service = run(settings, { flags });
   url = await service.url();
 }, 240_000);
 afterAll(async () => {
@@ -103,7 +112,46 @@ describe('a replica with the memory of deploy/kubernetes', () => {
     await expectServed();
     for (const socket of silent) socket.destroy();
   });
+
+  it.each<[what: string, key: string, path: string, headers: string]>([
+    ['an unknown key and 1,000 short headers', 'sk_x_12345678', '/v1/messages', headers(1_000, 13)],
+    ['an unknown key and 16 KiB of headers', 'sk_x_12345678', '/v1/messages', headers(120, 130)],
+    ['a wait of 30 s and 16 KiB of headers', TOKEN, '/v1/candidates?after=later&wait=30s', headers(120, 130)],
+  ])(
+    'accepts messages beside ten clients that pipeline requests with %s',
+    async (_what, key, path, fields) => {
+      const request = `GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n${fields}\r\n`;
+      await send('POST', '/v1/messages', {
+        id: 'later',
+        type: 't',
+        payload: 1,
+        dueAt: '2100-01-01T00:00:00Z',
+      });
+      const flood = Array.from({ length: 10 }, () => pipeline(request, 900));
+      await expectServed();
+      await Promise.all(flood.map(({ sent }) => sent));
+      await expectServed();
+      for (const { socket } of flood) socket.destroy();
+    },
+  );
 });
+
+/** So many header fields of so many bytes each. */
+function headers(count: number, bytes: number): string {
+  return Array.from({ length: count }, (_, n) => `${`f${n}:`.padEnd(bytes, 'v')}\r\n`).join('');
+}
+
+/** Sends all of them without waiting for a response; does not mind that the service closes the connection. */
+function pipeline(request: string, count: number) {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname).on('error', () => undefined);
+  socket.resume();
+  const sent = new Promise<void>((resolve) => {
+    socket.on('close', () => resolve());
+    socket.write(request.repeat(count), () => resolve());
+  });
+  return { socket, sent };
+}
 
 async function send(method: string, path: string, body: object) {
   const { status, text } = await call(method, path, JSON.stringify(body));
@@ -117,7 +165,7 @@ async function requestWithoutReading(path: string, content: object): Promise<Soc
   await once(socket, 'connect');
   const body = JSON.stringify(content);
   const head = `POST ${path} HTTP/1.1\r\nhost: localhost:${port}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}`;
-  socket.write(`${head}\r\n\r\n${body}`);
+  socket.write(`${head}\r\nauthorization: ${AS_ADMIN.authorization}\r\n\r\n${body}`);
   return socket;
 }
 
@@ -143,7 +191,7 @@ async function expectServed(): Promise<void> {
 async function call(method: string, path: string, body: string, headers: Record<string, string> = {}) {
   const response = await fetch(url + path, {
     method,
-    headers: { 'content-type': 'application/json', ...headers },
+    headers: { ...AS_ADMIN, 'content-type': 'application/json', ...headers },
     body,
   });
   return { status: response.status, text: await response.text() };

@@ -65,7 +65,7 @@ export const REPLICA_SETTINGS = {
     max: 1_000_000,
     default: 2_000,
     about:
-      'Max open connections; further ones are closed at once. Each takes a file descriptor and 18 KiB of memory, up to 100 KiB with pipelined requests.',
+      'Max open connections; further ones are closed at once. Each takes a file descriptor and 18 KiB of memory, up to 80 KiB while a request with 16 KiB of headers is in progress; requests pipelined behind it take up to 64 MiB on all connections together.',
   }),
   BODY_LIMIT: bytes({
     min: '1KiB',
