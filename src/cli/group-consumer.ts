@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CliError } from './cli-error.ts';
 import type { Context } from './command.ts';
-import { GroupPositions, type OwnedPlace } from './group-positions.ts';
+import { GroupPositions, keyOf, type OwnedPlace } from './group-positions.ts';
 import { groupPath } from './groups.ts';
 import { printMessage, type Remaining } from './messages.ts';
 import { itemTexts, memberText } from './raw-json.ts';
@@ -59,22 +59,27 @@ export class GroupConsumer {
     const polled = await this.call(() => api.call('POST', `${this.path}/poll`, { body, signal: stopping }));
     if (!polled) return;
     this.reportWhy(polled.body.why);
-    this.positions.assign(polled.body);
+    const passed = this.positions.assign(polled.body);
+    for (const skipped of passed) this.noteSkipped(skipped, skipped);
     const batches = polled.body.batches as Batch[];
     const texts = itemTexts(memberText(polled.text, 'batches')!);
     const printed: Batch[] = [];
     for (const [index, batch] of batches.entries()) {
       if (!this.positions.receive(batch)) continue;
+      const isNoted = passed.some((place) => keyOf(place) === keyOf(batch));
+      if (batch.skipped && !isNoted) this.noteSkipped(batch, batch.skipped);
       this.print(batch, texts[index]!, remaining);
       printed.push(batch);
     }
     await this.commit(printed.filter(({ count }) => count > 0));
   }
 
-  private print({ topic, partition, skipped }: Batch, text: string, remaining: Remaining): void {
+  private noteSkipped({ topic, partition }: OwnedPlace, { from, to }: NonNullable<Batch['skipped']>): void {
+    this.context.output.note(`${topic}/${partition}: offsets ${from} to ${to} are no longer kept`);
+  }
+
+  private print({ topic, partition }: Batch, text: string, remaining: Remaining): void {
     const { output } = this.context;
-    if (skipped)
-      output.note(`${topic}/${partition}: offsets ${skipped.from} to ${skipped.to} are no longer kept`);
     for (const message of itemTexts(memberText(text, 'messages')!)) {
       printMessage(message, { topic, partition }, output);
       remaining.take();

@@ -7,6 +7,11 @@ export interface OwnedPlace {
   readonly fence: number;
 }
 
+interface Skipped extends OwnedPlace {
+  readonly from: number;
+  readonly to: number;
+}
+
 interface Assignment {
   readonly assigned: readonly (OwnedPlace & { readonly committed: number })[];
   readonly draining: readonly (OwnedPlace & { readonly committed: number })[];
@@ -17,12 +22,17 @@ export class GroupPositions {
   private positions = new Map<string, OwnedPlace & { next: number }>();
   private polls = 0;
 
-  assign({ assigned, draining }: Assignment): void {
+  /** Returns what the service has passed over by itself, because retention had removed it. */
+  assign({ assigned, draining }: Assignment): Skipped[] {
+    const skipped: Skipped[] = [];
     const places = [...assigned, ...draining].map(({ topic, partition, fence, committed }) => {
       const place = { topic, partition, fence };
-      return [keyOf(place), this.positions.get(keyOf(place)) ?? { ...place, next: committed + 1 }] as const;
+      const known = this.positions.get(keyOf(place));
+      if (known && committed >= known.next) skipped.push({ ...place, from: known.next, to: committed });
+      return [keyOf(place), { ...place, next: Math.max(known?.next ?? 0, committed + 1) }] as const;
     });
     this.positions = new Map(places);
+    return skipped;
   }
 
   /** For a poll. Of more partitions than fit, each poll names others. */
@@ -43,6 +53,6 @@ export class GroupPositions {
 }
 
 /** One partition can be owned twice, with two fences. */
-function keyOf({ topic, partition, fence }: OwnedPlace): string {
+export function keyOf({ topic, partition, fence }: OwnedPlace): string {
   return `${topic}/${partition}/${fence}`;
 }

@@ -39,6 +39,8 @@ export interface BatchRow extends Place {
   readonly count: number;
   /** The offset after what was handed out before: lower than `first` if messages in between are no longer kept. */
   readonly expected: number;
+  /** How many of those this poll has passed over. */
+  readonly skipped: number;
   /** JSON texts, joined by commas. */
   readonly messages: string | null;
 }
@@ -113,7 +115,7 @@ export class PollStore {
       isNeeded ? statements.push(statement) - 1 : undefined;
     const commits = add(commit.length > 0, [COMMIT_OFFSETS, [group, member, ...columnsOf(commit)]]);
     add(next.length > 0, [EXPECT_NEXT, [group, member, ...columnsOf(next)]]);
-    const handOut = [group, member, poll ?? null, max, maxBytes];
+    const handOut = [group, member, poll ?? null, max, maxBytes, ...columnsOf(next)];
     const batches = add(max > 0, [HAND_OUT, handOut]);
     const state = add(true, [STATE, [group, member]])!;
     const rows = await this.database.inOneRoundTrip(statements);

@@ -82,7 +82,11 @@ export const GIVE_BACK = `
  * how many are available is known without reading them: the partitions share $4 evenly, and a partition that has less leaves
  * the rest to the others. `tiebreak` decides by chance who gets what cannot be divided. After a member died, what it had is
  * handed out with a higher attempt, and from the second death on one message at a time.
- * $1 group, $2 member, $3 poll, $4 max messages, $5 max bytes (the first message may be larger)
+ *
+ * Offsets that retention has removed are passed over: nobody can commit them, so the cursor moves by itself if nothing is in
+ * flight. If the response that says so is lost, the member's next offset is still below them, and they are reported again.
+ * $1 group, $2 member, $3 poll, $4 max messages, $5 max bytes (the first message may be larger), $6 topics, $7 partitions,
+ * $8 fences, $9 next offsets
  */
 export const HAND_OUT = prepared(`
   WITH consumers AS MATERIALIZED (SELECT number, max_in_flight, on_expired, attempts FROM consumer_group WHERE name = $1),
@@ -93,17 +97,27 @@ export const HAND_OUT = prepared(`
                   WHERE member.group_number = (SELECT number FROM consumers) AND member.id = $2::uuid AND member.poll = $3::uuid)
     ORDER BY cursor.topic, cursor.partition, cursor.start FOR NO KEY UPDATE OF cursor
   ),
+  unread AS MATERIALIZED (
+    SELECT mine.topic, mine.partition, mine.start, given.next
+    FROM unnest($6::text[], $7::smallint[], $8::bigint[], $9::bigint[]) AS given(topic, partition, fence, next)
+    JOIN topic ON topic.name = given.topic AND topic.deleted_at IS NULL
+    JOIN mine ON mine.topic = topic.number AND mine.partition = given.partition AND mine.fence = given.fence
+    JOIN topic_partition AS tail ON tail.topic = mine.topic AND tail.partition = mine.partition
+    WHERE given.next <= mine.committed AND mine.committed < tail.earliest
+  ),
   budget AS MATERIALIZED (
     SELECT LEAST($4::bigint, consumers.max_in_flight - (SELECT COALESCE(sum(handed - committed), 0) FROM mine)::bigint) AS messages FROM consumers
   ),
   open AS MATERIALIZED (
     SELECT mine.topic, mine.partition, mine.start, mine.fence, mine.handed, mine.deaths, mine.retry_to, random() AS tiebreak,
-           GREATEST(mine.handed + 1, tail.earliest) AS first,
+           GREATEST(mine.handed + 1, LEAST(tail.earliest, mine.bound + 1)) AS first,
+           LEAST(mine.handed + 1, unread.next) AS expected,
            CASE WHEN ${IS_ALONE('mine', 'consumers.attempts')}
                 THEN CASE WHEN mine.handed > mine.committed THEN 0 ELSE 1 END ELSE 1000000 END AS most,
            LEAST(tail.next - 1, mine.bound) AS last
     FROM consumers CROSS JOIN mine JOIN topic_partition AS tail ON tail.topic = mine.topic AND tail.partition = mine.partition
-    WHERE NOT mine.draining AND tail.next > mine.handed + 1
+    LEFT JOIN unread ON unread.topic = mine.topic AND unread.partition = mine.partition AND unread.start = mine.start
+    WHERE NOT mine.draining AND (tail.next > mine.handed + 1 OR unread.next IS NOT NULL)
       AND (consumers.on_expired = 'continue' OR tail.earliest <= mine.handed + 1)
   ),
   ranked AS MATERIALIZED (
@@ -145,10 +159,10 @@ export const HAND_OUT = prepared(`
     GROUP BY taken.topic, taken.partition, taken.start
   ),
   handed AS MATERIALIZED (
-    SELECT open.topic, open.partition, open.start, open.fence, open.first, open.handed + 1 AS expected, batch.count, batch.messages,
-           COALESCE(batch.last, open.first - 1) AS last
+    SELECT open.topic, open.partition, open.start, open.fence, open.first, open.expected, batch.count, batch.messages,
+           open.first - open.handed - 1 AS skipped, COALESCE(batch.last, open.first - 1) AS last
     FROM open LEFT JOIN batch ON batch.topic = open.topic AND batch.partition = open.partition AND batch.start = open.start
-    WHERE batch.topic IS NOT NULL OR open.first > open.handed + 1
+    WHERE batch.topic IS NOT NULL OR open.first > open.expected
   ),
   moved AS (
     UPDATE group_cursor AS cursor SET handed = handed.last,
@@ -156,7 +170,7 @@ export const HAND_OUT = prepared(`
     FROM handed WHERE ${SAME_CURSOR('cursor', 'handed')}
   )
   SELECT topic.name AS topic, handed.partition, handed.fence, handed.first, handed.last, COALESCE(handed.count, 0)::int AS count,
-         handed.expected, handed.messages
+         handed.expected, handed.skipped, handed.messages
   FROM handed JOIN topic ON topic.number = handed.topic ORDER BY topic.name, handed.partition, handed.start`);
 
 const stateColumns = (cursors: string) => `

@@ -136,8 +136,9 @@ export class Polls {
       polled = await this.pollOnce({ group, request, poll, waited: true, commit: [], next: [] });
       if (end !== 'changed') break;
     }
+    this.metrics.skipped.inc({ group }, sumOf(polled.batches, 'skipped'));
     if (closed.aborted) return this.unread(group, member, polled.batches);
-    this.count(group, polled.batches);
+    this.metrics.handed.inc({ group }, sumOf(polled.batches, 'count'));
     const batches = polled.batches.map(({ messages: _, ...place }) => place);
     return { text: pollText(polled, first.outcomes), batches };
   }
@@ -235,18 +236,10 @@ export class Polls {
       `Messages that the group has not read are no longer kept (${places.join(', ')}). An admin has to seek: POST /v1/groups/${group}/seek.`,
     );
   }
+}
 
-  private count(group: string, batches: readonly BatchRow[]): void {
-    const sum = (of: (batch: BatchRow) => number) => batches.reduce((total, batch) => total + of(batch), 0);
-    this.metrics.handed.inc(
-      { group },
-      sum(({ count }) => count),
-    );
-    this.metrics.skipped.inc(
-      { group },
-      sum(({ first, expected }) => Math.max(0, first - expected)),
-    );
-  }
+function sumOf(batches: readonly BatchRow[], name: 'count' | 'skipped'): number {
+  return batches.reduce((sum, batch) => sum + batch[name], 0);
 }
 
 function nothing(): void {}

@@ -3,6 +3,7 @@ import { type Consumer, type ConsumerOptions, Reject, Sluice } from '../../packa
 import { ADMIN_KEY, CONSUME_KEY, PRODUCE_KEY, startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { type Fault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { metricsOf } from '../support/metrics.ts';
 import { until } from '../support/until.ts';
 import { createTopic, gate, Handled, range, sluiceOf, type TestTopic } from './topic.ts';
 
@@ -32,6 +33,16 @@ function consumerOf({ group }: TestTopic, options: Partial<ConsumerOptions> = {}
   const consumer = sluice.consumer({ group, ...options });
   consumers.push(consumer);
   return Object.assign(consumer, { events, names });
+}
+
+/** As retention does. */
+async function removeBefore({ topic }: TestTopic, earliest: number): Promise<void> {
+  await database.query(
+    `WITH topic AS (SELECT number FROM topic WHERE name = $1),
+          removed AS (DELETE FROM topic_entry WHERE topic = (SELECT number FROM topic) AND "offset" < $2)
+     UPDATE topic_partition SET earliest = $2 WHERE topic = (SELECT number FROM topic)`,
+    [topic, earliest],
+  );
 }
 
 async function proxyTo(index: number, next?: FaultProxy['next']): Promise<FaultProxy> {
@@ -272,12 +283,7 @@ describe('a consumer', () => {
   it('reports what retention removed before it was read, and goes on', async () => {
     const topic = await createTopic(replicas[0]!, { partitions: 1 });
     await topic.post(10);
-    await database.query(
-      `WITH topic AS (SELECT number FROM topic WHERE name = $1),
-            removed AS (DELETE FROM topic_entry WHERE topic = (SELECT number FROM topic) AND "offset" < 4)
-       UPDATE topic_partition SET earliest = 4 WHERE topic = (SELECT number FROM topic)`,
-      [topic.topic],
-    );
+    await removeBefore(topic, 4);
     const consumer = consumerOf(topic);
     const handled = new Handled();
     void consumer.run((message) => handled.start(message));
@@ -286,6 +292,32 @@ describe('a consumer', () => {
     expect(consumer.events.find(({ event }) => event === 'consumer.skipped')?.detail).toContain(
       'offsets 0 to 3',
     );
+  });
+
+  it.each([
+    ['some', 4],
+    ['all', 10],
+  ])('goes on and reports it when the response is lost that skips %s messages', async (_what, earliest) => {
+    const topic = await createTopic(replicas[0]!, { partitions: 1 });
+    await topic.post(10);
+    await removeBefore(topic, earliest);
+    let polls = 0;
+    const proxy = await proxyTo(0, ({ path }) => (path.endsWith('/poll') && polls++ === 0 ? 'lost' : 'pass'));
+    const consumer = consumerOf(topic, { wait: '1s' }, [proxy.url]);
+    const handled = new Handled();
+    void consumer.run((message) => handled.start(message));
+    const skips = () => consumer.events.filter(({ event }) => event === 'consumer.skipped');
+    // Also without a message after them.
+    await until(() => skips().length > 0);
+    await topic.post(3);
+    await topic.committed();
+    await until(() => handled.messages.length === 13 - earliest);
+    expect(handled.payloads).toEqual(range(13 - earliest, earliest));
+    expect(skips().map(({ detail }) => detail)).toEqual([
+      `offsets 0 to ${earliest - 1} of ${topic.topic}/0 were removed before they were handed out`,
+    ]);
+    const metric = await metricsOf(replicas[0]!);
+    expect(metric(`group_messages_skipped_total{group="${topic.group}"}`)).toBe(earliest);
   });
 
   it('fails with what the service refuses for good', async () => {

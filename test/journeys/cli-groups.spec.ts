@@ -253,6 +253,24 @@ describe('sluice consume', () => {
     expect(linesOf(out).map((line) => JSON.parse(line).payload)).toEqual([1, 2, 3]);
   });
 
+  it('goes on and notes it when a proxy lost what says that messages are no longer kept', async () => {
+    const topic = await createTopic(1);
+    const group = await createGroup(topic);
+    await post(topic, '1', '2', '3');
+    await cluster.database.query(
+      `UPDATE topic_partition SET earliest = 2 WHERE topic = (SELECT number FROM topic WHERE name = $1)`,
+      [topic],
+    );
+    let lost = 0;
+    const proxy = await startProxy((response) => response.includes('"skipped"') && ++lost === 1);
+    const some = ['consume', topic, '--group', group, '--count', '1', '--json'];
+    const { code, out, aside } = await sluice(some, { SLUICE_URL: proxy.url });
+    proxy.server.close();
+    expect([code, lost]).toEqual([0, 2]);
+    expect(linesOf(out).map((line) => JSON.parse(line).payload)).toEqual([3]);
+    expect(aside.split(`${topic}/0: offsets 0 to 1 are no longer kept`)).toHaveLength(2);
+  });
+
   /** It completes every request, and cuts the connection of those whose response it loses. */
   async function startProxy(loses: (response: string) => boolean) {
     const server = createServer(async (request, response) => {

@@ -52,7 +52,10 @@ export class OwnedPartitions {
 
   apply(reply: PollReply): void {
     this.assign(reply);
-    for (const batch of reply.batches) this.receive(batch);
+    const passed = new Set(
+      [...reply.assigned, ...reply.draining].filter((one) => this.pass(one)).map(Partition.key),
+    );
+    for (const batch of reply.batches) this.receive(batch, passed.has(Partition.key(batch)));
   }
 
   assign(reply: Assignment): void {
@@ -109,6 +112,14 @@ export class OwnedPartitions {
     return key;
   }
 
+  /** Returns whether offsets of it were skipped. */
+  private pass(one: Owned): boolean {
+    const partition = this.partitions.get(Partition.key(one))!;
+    const skipped = partition.pass(one.committed);
+    if (skipped) this.reportSkipped(partition, skipped);
+    return skipped !== undefined;
+  }
+
   private checkTopic(topic: string): void {
     const { topics, group } = this.options;
     // Dead letters that were revived come back in a topic of their own.
@@ -117,16 +128,19 @@ export class OwnedPartitions {
     throw clientError('unexpected-topic', 'Unexpected topic', detail);
   }
 
-  private receive(batch: WireBatch): void {
+  private receive(batch: WireBatch, isReported: boolean): void {
     const partition = this.partitions.get(Partition.key(batch));
     if (!partition) return;
-    if (batch.skipped) {
-      const { from, to } = batch.skipped;
-      const detail = `offsets ${from} to ${to} of ${partition.name} were removed before they were handed out`;
-      this.options.onEvent({ event: 'consumer.skipped', detail });
-    }
+    const { skipped } = batch;
+    // Else a response before it was lost, and the next poll gets it again.
+    if (skipped && skipped.from <= partition.next && !isReported) this.reportSkipped(partition, skipped);
     const messages = partition.receive(batch);
     if (messages.length > 0) this.work.take(partition, messages);
+  }
+
+  private reportSkipped({ name }: Partition, { from, to }: NonNullable<WireBatch['skipped']>): void {
+    const detail = `offsets ${from} to ${to} of ${name} were removed before they were handed out`;
+    this.options.onEvent({ event: 'consumer.skipped', detail });
   }
 
   private lose(partition: Partition, why: string | undefined): void {

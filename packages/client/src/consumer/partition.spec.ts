@@ -59,6 +59,16 @@ describe('a partition of this member', () => {
     expect(partition.toCommit()).toEqual({ ...NAME, offset: 101 });
   });
 
+  it('goes on after offsets that the service has passed over, and reports them once', () => {
+    const partition = open(4);
+    expect(partition.pass(4)).toBeUndefined();
+    expect(partition.pass(99)).toEqual({ from: 5, to: 99 });
+    expect([partition.pass(99), partition.next, partition.toCommit()]).toEqual([undefined, 100, undefined]);
+    expect(offsets(partition.receive(batch(100, 101)))).toEqual([100, 101]);
+    partition.finishThrough(101);
+    expect(partition.toCommit()).toEqual({ ...NAME, offset: 101 });
+  });
+
   it('sends a rejection with the commit that covers it, until that is confirmed', () => {
     const partition = open();
     partition.receive(batch(0, 2));

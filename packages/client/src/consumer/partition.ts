@@ -69,6 +69,19 @@ export class Partition {
     return fresh.map((message) => ({ topic, partition, ...message }));
   }
 
+  /**
+   * The service has moved on by itself: it does that for offsets that retention has removed, and the response that said so was
+   * lost. Returns them.
+   */
+  pass(committed: number): { readonly from: number; readonly to: number } | undefined {
+    if (committed < this.next) return undefined;
+    const skipped = { from: this.next, to: committed };
+    this.watermark.pass(committed);
+    this.confirmed = Math.max(this.confirmed, committed);
+    this.next = committed + 1;
+    return skipped;
+  }
+
   /** Returns whether more can be committed now. */
   finish(offset: number): boolean {
     return this.watermark.finish(offset);

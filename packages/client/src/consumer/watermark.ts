@@ -25,6 +25,11 @@ export class Watermark {
     this.open.push(offset);
   }
 
+  /** Nothing up to this offset will be received any more. */
+  pass(offset: number): void {
+    this.offset = Math.max(this.offset, offset);
+  }
+
   /** Returns whether more can be committed now. */
   finish(offset: number): boolean {
     this.finished.add(offset);
