@@ -175,6 +175,22 @@ describe('E7, B9: a lease', () => {
     expect(await long.consumer.acknowledge(slow!)).toEqual(['done']);
   });
 
+  it('of a month ago stops no other lease from running out', async () => {
+    const old = await queue('old', { lease: '1h' });
+    const ids = await old.post('a', 'b');
+    await old.consumer.pull();
+    await cluster.database.query(
+      `UPDATE pull_lease SET expires_at = now(), handed_at = now() - CASE WHEN position = (SELECT min(position) FROM pull_lease)
+                                                                    THEN interval '30 days' ELSE interval '1 hour' END`,
+    );
+    const again = new Map<string, number>();
+    await until(async () => {
+      for (const { id, attempt } of await old.consumer.pull({ wait: '1s' })) again.set(id, attempt);
+      return again.size === 2;
+    });
+    expect(again).toEqual(new Map(ids.map((id) => [id, 2])));
+  });
+
   it('that was settled can be settled in the same way again: the response may have been lost', async () => {
     const twice = await queue('twice', { retrySchedule: ['1h'] });
     await twice.post('a', 'b', 'c');

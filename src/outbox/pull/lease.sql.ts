@@ -31,6 +31,8 @@ export const LOCK_LEASES = prepared(`
 
 /** Of the kinds below, those after which the delivery is no longer in flight. */
 const ENDS = `kind <> 'extend'`;
+/** After 24.8 days it is more than an integer can be; a lease can be extended for longer, and a database be off for longer. */
+const DURATION = `LEAST(round(extract(epoch FROM now() - lease.handed_at) * 1000), ${2 ** 31 - 1})::integer`;
 /** The status that a repeated request finds. */
 const STATUS = `CASE kind WHEN 'finish' THEN 'finished' WHEN 'bury' THEN 'dead' WHEN 'retry' THEN 'held' END`;
 
@@ -52,7 +54,7 @@ const STATUS = `CASE kind WHEN 'finish' THEN 'finished' WHEN 'bury' THEN 'dead' 
 export const SETTLE = prepared(`
   WITH asked AS MATERIALIZED (
     SELECT asked.*, lease.place, lease.key, COALESCE(lease.valid, false) AS valid,
-           round(extract(epoch FROM now() - lease.handed_at) * 1000)::integer AS duration
+           ${DURATION} AS duration
     FROM unnest($1::integer[], $2::bigint[], $3::smallint[], $4::uuid[], $5::text[], $6::boolean[], $7::bigint[], $8::text[], $9::text[])
            WITH ORDINALITY AS asked(lane, position, attempt, token, kind, late, ms, held_for, error, nth)
     LEFT JOIN LATERAL (
