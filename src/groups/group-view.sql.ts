@@ -25,17 +25,21 @@ export const VIEW_PARTITIONS = `
   WHERE cursor.group_number = $1 ORDER BY topic.name, cursor.partition, cursor.start`;
 
 /**
- * groups.ofMessage — where a message is in the logs that groups read, and how far each group is. $1 position of the message
+ * groups.ofMessage — where a message is in the logs that groups read, and how far each group is: by the first cursor that ends
+ * at the message or later. If that starts after the message, the group is past it. $1 position of the message
  */
 export const GROUPS_OF_MESSAGE = `
-  SELECT consumer_group.name AS "group", topic.name AS topic, entry.partition, entry."offset", cursor.committed, cursor.handed,
+  SELECT consumer_group.name AS "group", topic.name AS topic, entry.partition, entry."offset", cursor.start, cursor.committed, cursor.handed,
          cursor.owner, cursor.draining, member.name AS member_name,
          member.seen_at >= clock_timestamp() - consumer_group.session_ms * interval '1 millisecond' AS alive,
          rejection.reason, rejection.status AS ruling
   FROM topic_entry AS entry
   JOIN topic ON topic.number = entry.topic AND topic.deleted_at IS NULL
   JOIN group_cursor AS cursor ON cursor.topic = entry.topic AND cursor.partition = entry.partition
-   AND entry."offset" >= cursor.start AND entry."offset" <= COALESCE(cursor.bound, entry."offset")
+   AND entry."offset" <= COALESCE(cursor.bound, entry."offset") AND NOT EXISTS (
+     SELECT FROM group_cursor AS lower
+     WHERE lower.group_number = cursor.group_number AND lower.topic = cursor.topic AND lower.partition = cursor.partition
+       AND lower.start < cursor.start AND entry."offset" <= COALESCE(lower.bound, entry."offset"))
   JOIN consumer_group ON consumer_group.number = cursor.group_number
   LEFT JOIN group_member AS member ON member.group_number = cursor.group_number AND member.id = cursor.owner
   LEFT JOIN LATERAL (

@@ -36,6 +36,8 @@ export interface MessageGroupRow {
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
+  /** The first offset of the cursor. */
+  readonly start: number;
   readonly committed: number;
   readonly handed: number;
   readonly owner: string | null;
@@ -127,19 +129,22 @@ function messages(count: number): string {
   return count === 1 ? '1 message' : `${count} messages`;
 }
 
+const PASSED = 'The group is past it: it has committed it before, or its start or a seek has passed over it.';
+
 export function messageGroupView(row: MessageGroupRow): MessageInGroup {
   const { group, topic, partition, offset } = row;
   return { group, topic, partition, offset, ...statusOf(row) };
 }
 
 function statusOf(row: MessageGroupRow): Pick<MessageInGroup, 'status' | 'explanation'> {
-  const { offset, committed, handed, owner, alive, reason, ruling } = row;
+  const { offset, start, committed, handed, owner, alive, reason, ruling } = row;
   const who = row.member_name ?? owner;
   if (ruling !== null)
     return {
       status: ruling === 'dead' ? 'rejected' : ruling,
       explanation: `The group rejected it: ${reason}.`,
     };
+  if (offset < start) return { status: 'processed', explanation: PASSED };
   if (offset <= committed) return { status: 'processed', explanation: 'The group has committed it.' };
   if (offset <= handed && alive)
     return { status: 'processing', explanation: `Member ${who} has it and has not committed it.` };
