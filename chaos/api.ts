@@ -22,10 +22,16 @@ const TIMEOUT_MS = 4_000;
 
 /** Calls any replica, like a client behind a load balancer. */
 export class Api {
-  /** Responses with a status that a client cannot expect. */
-  readonly unexpected: string[] = [];
+  constructor(
+    readonly urls: readonly string[],
+    /** Responses with a status that a client cannot expect. */
+    readonly unexpected: string[] = [],
+  ) {}
 
-  constructor(readonly urls: readonly string[]) {}
+  /** The same of one replica. */
+  at(url: string): Api {
+    return new Api([url], this.unexpected);
+  }
 
   /** Undefined: there was no response, or a temporary failure; whether the call had an effect is unknown. */
   async call(method: string, path: string, random: Random, options: CallOptions): Promise<Reply | undefined> {

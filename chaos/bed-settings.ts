@@ -1,7 +1,10 @@
 export const LEASE_MS = 2_000;
 const RETRIES = ['50ms', '100ms', '100ms', '200ms', '200ms'];
 export const DELIVERY_RETRIES = ['200ms', '200ms', '500ms', '500ms', '1s', '1s', '2s', '2s'];
+/** What listeners, topics and queues have. */
 export const TYPES = ['plain', 'edit', 'slow', 'sent'];
+/** Only the read model has it, so that retention can move such a message to history soon after it is finished. */
+export const QUIET = 'quiet';
 
 export const SETTINGS = {
   HOST: '127.0.0.1',
@@ -23,6 +26,8 @@ export const SETTINGS = {
   DATABASE_STATEMENT_TIMEOUT: '5s',
   DATABASE_CONNECT_TIMEOUT: '4s',
   DRAIN_TIMEOUT: '15s',
+  HISTORY: '*=forever',
+  RETENTION_TYPES: `${QUIET}=1s`,
 };
 
 /** Each listener has another combination of order, format and failure policy. */

@@ -14,6 +14,7 @@ import { ADDITION_BUGS } from './additions/addition-bugs.ts';
 import { replaceMethod } from './change-code.ts';
 import { GROUP_BUGS } from './groups/group-bugs.ts';
 import { QUEUE_BUGS } from './queues/queue-bugs.ts';
+import { REBUILD_BUGS } from './rebuilds/rebuild-bugs.ts';
 
 /** Planted bugs: each removes a guard from a replica of a fault run. No setting of the service can do this. */
 export const BUGS = {
@@ -88,6 +89,7 @@ export const BUGS = {
   ...QUEUE_BUGS,
   ...GROUP_BUGS,
   ...ADDITION_BUGS,
+  ...REBUILD_BUGS,
 } as const;
 
 export type Bug = keyof typeof BUGS;

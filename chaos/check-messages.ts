@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { Folds } from './folds.ts';
 import type { History, MessageRow } from './history.ts';
 import { SCHEDULE } from './operator/operator-history.ts';
 import { type Violation, violation } from './violation.ts';
@@ -65,25 +65,19 @@ function effectsOnce({ messages, effects }: History): Violation[] {
 
 /** The chain of a key must be the one computed from its finished messages in the order of their positions. */
 function fold({ messages, chains }: History): Violation[] {
-  const expected = new Map<string, { n: number; hash: string }>();
-  for (const { key, id, status } of messages) {
-    if (status !== 'finished') continue;
-    const { n, hash } = expected.get(key) ?? { n: 0, hash: '' };
-    const next = createHash('md5').update(hash + id);
-    expected.set(key, { n: n + 1, hash: next.digest('hex') });
-  }
+  const folds = new Folds(messages);
   const wrong = chains.flatMap(({ key, n, hash }) => {
-    const computed = expected.get(key);
-    if (computed?.n === n && computed.hash === hash) return [];
-    const detail = `the chain of ${key} has ${n} links and is not the fold of its ${computed?.n ?? 0} finished messages`;
+    const computed = folds.of(key);
+    if (computed.length === n && computed.at(-1) === hash) return [];
+    const detail = `the chain of ${key} has ${n} links and is not the fold of its ${computed.length} finished messages`;
     return [violation('the read model is the fold of its messages', detail)];
   });
-  if (chains.length === expected.size) return wrong;
+  if (chains.length === folds.size) return wrong;
   return [
     ...wrong,
     violation(
       'the read model is the fold of its messages',
-      `${chains.length} chains for ${expected.size} keys with finished messages`,
+      `${chains.length} chains for ${folds.size} keys with finished messages`,
     ),
   ];
 }

@@ -5,6 +5,7 @@ import { checkGroups } from './groups/check-groups.ts';
 import type { History } from './history.ts';
 import { checkOperations } from './operator/check-operations.ts';
 import { checkQueues } from './queues/check-queues.ts';
+import { checkRebuilds } from './rebuilds/check-rebuilds.ts';
 import { type Violation, violation } from './violation.ts';
 
 /** The violations in the history of a run that became idle. Pure. */
@@ -15,6 +16,7 @@ export function check(history: History): Violation[] {
     checkQueues,
     checkGroups,
     checkOperations,
+    checkRebuilds,
     checkIdle,
     checkLogs,
   ];

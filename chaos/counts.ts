@@ -16,6 +16,7 @@ export function countsOf(history: History): Record<string, number> {
     accepted: posted.filter(({ outcome }) => outcome === 'accepted').length,
     refused: posted.filter(({ outcome }) => outcome === 'refused').length,
     messages: messages.length,
+    archived: messages.filter(({ archived }) => archived).length,
     ...Object.fromEntries(ENDS.map((status) => [status, counted(messages, status)])),
     deliveries: webhooks.length,
     deadDeliveries: counted(webhooks, 'dead'),

@@ -6,12 +6,16 @@ import { check } from './check.ts';
 import { countsOf } from './counts.ts';
 import type { Version } from './fleet.ts';
 import { Consumers } from './groups/consumers.ts';
+import type { History } from './history.ts';
 import { INJECTORS, type InjectionContext, ON_DATABASE, ON_ONE_REPLICA } from './injectors.ts';
 import { InvariantWatch } from './invariant-watch.ts';
 import { Operator } from './operator/operator.ts';
 import type { Postgres } from './postgres.ts';
 import { Producers } from './producers.ts';
 import { Workers } from './queues/workers.ts';
+import { Readers } from './rebuilds/readers.ts';
+import type { Rebuilt } from './rebuilds/rebuild-history.ts';
+import { Rebuilder } from './rebuilds/rebuilder.ts';
 import { type Fault, type ScheduledFault, schedule } from './schedule.ts';
 import { TestBed } from './test-bed.ts';
 import { type Violation, violation } from './violation.ts';
@@ -78,6 +82,8 @@ class FaultRun {
   private readonly consumers: Consumers;
   private readonly workers: Workers;
   private readonly additions: Additions;
+  private readonly rebuilder: Rebuilder;
+  private readonly readers: Readers;
   private readonly watch: InvariantWatch;
   private readonly startedAt = Date.now();
   /** Faults that were skipped because no replica was in a state to inject them on. */
@@ -120,6 +126,8 @@ class FaultRun {
       onGroup: (name) => this.consumers.startOne(name, name, false),
       onQueue: (queue) => this.workers.startAt(queue),
     });
+    this.rebuilder = new Rebuilder({ api: this.api, seed, bed });
+    this.readers = new Readers(this.api, seed, ['hot', ...Array.from({ length: keys }, (_, n) => `k${n}`)]);
     this.watch = new InvariantWatch(bed.database, bed.fleet, STALE_LIMIT_MS);
   }
 
@@ -133,25 +141,35 @@ class FaultRun {
     if (options.faults.includes('receivers')) bed.setReceiverMode('flaky');
     this.consumers.start();
     this.workers.start();
+    this.readers.start();
     const posting = producers.run(until);
     posting.catch(() => undefined);
     const adding = options.faults.includes('additions') ? this.additions.run(until) : undefined;
-    await Promise.all([this.injectAll(), this.operator.run(until), adding, pause(options.seconds * 1_000)]);
+    const rebuilding = options.faults.includes('rebuilds') ? this.rebuilder.run(until) : undefined;
+    const acting = [this.operator.run(until), adding, rebuilding];
+    await Promise.all([this.injectAll(), ...acting, pause(options.seconds * 1_000)]);
+    this.calm();
+    const giveUpTimer = setTimeout(() => producers.giveUp(), options.idleTimeoutMs);
+    await posting;
+    clearTimeout(giveUpTimer);
+    if (options.faults.includes('rebuilds')) await this.rebuilder.finish(options.idleTimeoutMs);
+    const remaining = await bed.waitUntilIdle(options.idleTimeoutMs);
+    await Promise.all([this.consumers.finish(), this.workers.finish(), this.readers.finish()]);
+    this.over = true;
+    const transientViolations = this.watch.end();
+    await Promise.all([watching, progress]);
+    return this.result(remaining, transientViolations);
+  }
+
+  /** No more faults. */
+  private calm(): void {
+    const { bed } = this;
     this.consumers.calm();
     this.workers.calm();
     bed.fleet.disarm();
     for (const proxy of bed.proxies) proxy.cutAtCommit(undefined);
     bed.setReceiverMode('healthy');
     this.phase = 'recovery';
-    const giveUpTimer = setTimeout(() => producers.giveUp(), options.idleTimeoutMs);
-    await posting;
-    clearTimeout(giveUpTimer);
-    const remaining = await bed.waitUntilIdle(options.idleTimeoutMs);
-    await Promise.all([this.consumers.finish(), this.workers.finish()]);
-    this.over = true;
-    const transientViolations = this.watch.end();
-    await Promise.all([watching, progress]);
-    return this.result(remaining, transientViolations);
   }
 
   private async result(remaining: number, transient: readonly Violation[]): Promise<FaultRunResult> {
@@ -163,6 +181,7 @@ class FaultRun {
       calls: consumers.calls,
       workerCalls: workers.calls,
       added: this.additions.added,
+      rebuilt: this.rebuilt,
     });
     const exits = [...(await bed.fleet.drain(DRAIN_MS)), ...bed.fleet.unexpectedExits];
     const stuck = remaining > 0 ? [`${remaining} rows, lanes or holds were still open`] : [];
@@ -175,22 +194,34 @@ class FaultRun {
         ...exits.map((detail) => violation('replicas drain, none exits on its own', detail)),
       ],
       injections: this.injections,
-      counts: {
-        ...producers.counts,
-        ...countsOf(history),
-        ...consumers.counts,
-        ...workers.counts,
-        ...operator.counts,
-        killed: bed.fleet.ends.killed,
-        drained: bed.fleet.ends.drained,
-        drainedTooLong: bed.fleet.ends.drainedTooLong,
-        faultsSkipped: this.skipped,
-        maxRecoveryAfterFailoverMs: Math.max(0, ...bed.recoveriesMs),
-        maxProcessingInFreeLaneMs: this.watch.maxStaleMs,
-        msUntilIdle,
-      },
+      counts: { ...this.counts(history), msUntilIdle },
       schedule: this.schedule,
     };
+  }
+
+  private counts(history: History): Record<string, number> {
+    const { bed, producers, operator, consumers, workers, readers, rebuilder } = this;
+    return {
+      ...producers.counts,
+      ...countsOf(history),
+      ...consumers.counts,
+      ...workers.counts,
+      ...operator.counts,
+      ...readers.counts,
+      ...rebuilder.counts,
+      rebuildsWentOn: rebuilder.interruption.wentOn,
+      killed: bed.fleet.ends.killed,
+      drained: bed.fleet.ends.drained,
+      drainedTooLong: bed.fleet.ends.drainedTooLong,
+      faultsSkipped: this.skipped,
+      maxRecoveryAfterFailoverMs: Math.max(0, ...bed.recoveriesMs),
+      maxProcessingInFreeLaneMs: this.watch.maxStaleMs,
+    };
+  }
+
+  private get rebuilt(): Rebuilt {
+    const { readers, rebuilder } = this;
+    return { seen: readers.seen, lost: readers.lost, stopped: rebuilder.stopped };
   }
 
   private async injectAll(): Promise<void> {

@@ -116,11 +116,11 @@ async function runLoad(
   return violations;
 }
 
-async function runScenario(
+export async function runScenario(
   without: readonly Bug[],
   { postgres, version }: ScenarioContext,
   settings: Record<string, string>,
-  scenario: (driver: ScenarioDriver) => Promise<void>,
+  scenario: (driver: ScenarioDriver, bed: TestBed) => Promise<void>,
 ): Promise<readonly Violation[]> {
   const bed = await TestBed.prepare({
     seed: SEED,
@@ -133,7 +133,7 @@ async function runScenario(
   });
   try {
     const driver = new ScenarioDriver(bed);
-    await scenario(driver);
+    await scenario(driver, bed);
     await bed.waitUntilIdle(IDLE_TIMEOUT_MS);
     return check(await bed.history({ posted: driver.posted }));
   } finally {
@@ -142,7 +142,7 @@ async function runScenario(
 }
 
 /** Drives two replicas: faults are injected on the first one only. */
-class ScenarioDriver {
+export class ScenarioDriver {
   readonly posted: Posted[] = [];
 
   constructor(private readonly bed: TestBed) {}

@@ -8,6 +8,7 @@ import type { OperatorHistory } from './operator/operator-history.ts';
 import type { Queries } from './queries.ts';
 import type { QueuesHistory } from './queues/queue-history.ts';
 import type { QueueTerms } from './queues/queue-terms.ts';
+import type { RebuildHistory } from './rebuilds/rebuild-history.ts';
 
 /** What a producer knows about a message that it posted. */
 export interface Posted {
@@ -56,6 +57,8 @@ export interface MessageRow {
   readonly attempt: number;
   readonly error: string | null;
   readonly superseded_by: number | null;
+  /** It is in history. */
+  readonly archived: boolean;
 }
 
 export interface DeliveryRow {
@@ -101,6 +104,7 @@ export interface History {
     readonly endless: boolean;
   }[];
   readonly operations: OperatorHistory;
+  readonly rebuilds: RebuildHistory;
   /** Undefined: a run without topics and groups. */
   readonly groups: GroupsHistory | undefined;
   /** Undefined: a run without work queues. */
@@ -134,14 +138,9 @@ export async function readArrivals(file: string): Promise<Arrival[]> {
   return arrivals;
 }
 
-/** The tables; the attempts of the deliveries are read over the API. */
+/** The tables besides that of messages; the attempts of the deliveries are read over the API. */
 export async function readTables(database: Queries) {
   return {
-    messages: await database.query<MessageRow>(
-      `SELECT position::int, id, type, key, lane, payload, payload::text AS text, status, attempt, error,
-              superseded_by::int
-       FROM inbox WHERE source <> 'urn:sluice:alerts' ORDER BY position`,
-    ),
     deliveries: await database.query<Omit<DeliveryRow, 'attemptsTotal'>>(
       `SELECT outbox.position::int, outbox.id, listener.name AS listener, message::int, key, lane, sequence::int, outbox.status, attempt, error,
               replay IS NOT NULL OR ruling IS NOT NULL AS reopened
@@ -152,7 +151,7 @@ export async function readTables(database: Queries) {
       'SELECT id, count(*)::int AS times FROM effect GROUP BY id',
     ),
     attemptLog: await database.query<History['attemptLog'][number]>(
-      `SELECT id, what, attempt, extract(epoch FROM at)::float8 * 1000 AS "atMs" FROM attempt_log ORDER BY at`,
+      `SELECT id, what, attempt, extract(epoch FROM at)::float8 * 1000 AS "atMs" FROM chaos.attempt_log ORDER BY at`,
     ),
     leased: await database.query<History['leased'][number]>(
       `SELECT queue, lane FROM lane WHERE leased_until > '-infinity' AND leased_until < 'infinity' OR token IS NOT NULL

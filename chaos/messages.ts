@@ -1,3 +1,4 @@
+import { QUIET } from './bed-settings.ts';
 import type { Behaviour } from './chain.ts';
 import type { Random } from './random.ts';
 
@@ -45,7 +46,7 @@ export class Messages {
   next(key = this.random.one(this.options.keys)): Draft {
     const { random } = this;
     this.count += 1;
-    const type = random.chance(0.06) ? 'slow' : random.chance(0.1) ? 'edit' : 'plain';
+    const type = this.type();
     const behaviour = JSON.stringify(this.behaviour(type, key));
     const due = random.chance(0.02);
     return {
@@ -56,6 +57,13 @@ export class Messages {
       dueInMs: due ? Math.round(random.between(100, 1_500)) : undefined,
       expiresInMs: !due && random.chance(0.01) ? Math.round(random.between(1, 300)) : undefined,
     };
+  }
+
+  private type(): string {
+    const { random } = this;
+    if (random.chance(0.06)) return 'slow';
+    if (random.chance(0.1)) return 'edit';
+    return random.chance(0.3) ? QUIET : 'plain';
   }
 
   private behaviour(type: string, key: string): Behaviour {

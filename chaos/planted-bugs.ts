@@ -13,6 +13,7 @@ import {
   withoutUniqueIndex,
 } from './guard-scenarios.ts';
 import { deadWorker, lateAcknowledgement, retryLater, twoOfAKey } from './queues/queue-scenarios.ts';
+import { heldBehind, replayedEffects, switchInFlight } from './rebuilds/rebuild-scenarios.ts';
 import type { Violation } from './violation.ts';
 
 interface PlantedBug {
@@ -65,6 +66,10 @@ export const PLANTED: readonly PlantedBug[] = [
   { name: 'topics-when-written', scenario: createdMeanwhile, without: ['topicsReadEarly'], control: [] },
   { name: 'topic-revision', scenario: createdMeanwhile, without: ['topicRevision'], control: [] },
   { name: 'listener-revision', scenario: createdMeanwhile, without: ['listenerRevision'], control: [] },
+  { name: 'switch-fence', scenario: switchInFlight, without: ['switchFence'], control: [] },
+  { name: 'catch-up-order', scenario: heldBehind, without: ['catchUpOrder'], control: [] },
+  { name: 'suppressed-send', scenario: replayedEffects, without: ['suppressedSend'], control: [] },
+  { name: 'suppressed-fan-out', scenario: replayedEffects, without: ['suppressedFanOut'], control: [] },
 ];
 
 export interface PlantedResult {

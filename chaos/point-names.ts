@@ -19,6 +19,10 @@ export const POINTS = [
   'groups: messages handed out, response not sent yet',
   'groups: offsets committed, response not sent yet',
   'groups: partitions assigned, not committed yet',
+  'rebuild: schema made, not recorded yet',
+  'rebuild: applied, not committed yet',
+  'rebuild: switched, not committed yet',
+  'history: messages moved, not committed yet',
 ] as const;
 
 export type Point = (typeof POINTS)[number];

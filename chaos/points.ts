@@ -1,6 +1,7 @@
 import { Commits } from '../src/groups/commits.ts';
 import { GroupsStore } from '../src/groups/groups-store.ts';
 import { PollStore } from '../src/groups/poll-store.ts';
+import { Archive } from '../src/history/archive.ts';
 import { DenormalizerRunner } from '../src/inbox/denormalizers/denormalizer-runner.ts';
 import { MessageAcceptor } from '../src/inbox/message-acceptor.ts';
 import { InboxProcessor } from '../src/inbox/processing/inbox-processor.ts';
@@ -12,6 +13,9 @@ import { HandOutStore } from '../src/outbox/pull/hand-out-store.ts';
 import { LeaseStore } from '../src/outbox/pull/lease-store.ts';
 import { DeliverySender } from '../src/outbox/send/delivery-sender.ts';
 import { BatchSettler } from '../src/outbox/settle/batch-settler.ts';
+import { Build } from '../src/rebuild/build.ts';
+import { Replay } from '../src/rebuild/replay.ts';
+import { Switch } from '../src/rebuild/switch.ts';
 import { POINTS, type Point } from './point-names.ts';
 
 /** What a process sends itself when it reaches a point. */
@@ -63,6 +67,10 @@ export const LOCATIONS: readonly Location[] = [
   { of: PollStore, method: 'poll', after: 'groups: messages handed out, response not sent yet' },
   { of: Commits, method: 'commit', after: 'groups: offsets committed, response not sent yet' },
   { of: GroupsStore, method: 'update', after: 'groups: partitions assigned, not committed yet' },
+  { of: Build, method: 'makeSchema', after: 'rebuild: schema made, not recorded yet' },
+  { of: Replay, method: 'apply', after: 'rebuild: applied, not committed yet' },
+  { of: Switch, method: 'swap', after: 'rebuild: switched, not committed yet' },
+  { of: Archive, method: 'move', after: 'history: messages moved, not committed yet' },
 ];
 
 const armed = new Map<Point, PointSignal>();

@@ -47,6 +47,11 @@ export const FAULTS = {
     weight: 0,
     description: 'an operator revives, discards, replays, pauses, rotates secrets, changes a schedule',
   },
+  rebuilds: {
+    weight: 0,
+    description:
+      'the read model is rebuilt, switched, rolled back, paused, cancelled; a replica is killed in it; messages move to history',
+  },
   skew: { weight: 0, description: 'the clock of one replica is 90 s behind and 2 % slow' },
 } as const;
 

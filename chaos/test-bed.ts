@@ -6,18 +6,13 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startTcpProxy, type TcpProxy } from '../test/support/tcp-proxy.ts';
 import { type Added, NOTHING_ADDED } from './additions/additions.ts';
+import { attemptsOf } from './attempts.ts';
 import { DELIVERY_RETRIES, LISTENERS, SETTINGS, TYPES } from './bed-settings.ts';
+import { CREATE_ATTEMPT_LOG } from './chain.ts';
 import { Fleet, type Version } from './fleet.ts';
 import { type ConsumerCall, readGroups } from './groups/group-history.ts';
 import { LAG, prepareGroups } from './groups/prepare-groups.ts';
-import {
-  type DeliveryRow,
-  type History,
-  type Posted,
-  type RunTerms,
-  readArrivals,
-  readTables,
-} from './history.ts';
+import { type History, type Posted, type RunTerms, readArrivals, readTables } from './history.ts';
 import type { InjectedFault } from './logged.ts';
 import { ObserverDatabase } from './observer-database.ts';
 import {
@@ -30,11 +25,16 @@ import {
 import type { Postgres } from './postgres.ts';
 import { prepareQueues } from './queues/prepare-queues.ts';
 import { readQueues, type WorkerCall } from './queues/queue-history.ts';
+import {
+  NOTHING_REBUILT,
+  type Rebuilt,
+  readRebuilds,
+  UNFINISHED_REBUILDS,
+} from './rebuilds/rebuild-history.ts';
+import { readMessages } from './rebuilds/stored-messages.ts';
 import { freePorts, startReceivers } from './receiver-process.ts';
 import type { ReceiverCommand, ReceiverMode } from './receivers.ts';
 import type { Fault } from './schedule.ts';
-
-const READ_ATTEMPTS = 150;
 
 export interface TestBedOptions {
   readonly seed: number;
@@ -56,6 +56,7 @@ export interface Recorded {
   readonly calls?: readonly ConsumerCall[];
   readonly workerCalls?: readonly WorkerCall[];
   readonly added?: Added;
+  readonly rebuilt?: Rebuilt;
 }
 
 /** Everything a run needs except the faults: a database, proxies to it, replicas, listeners and their receivers. */
@@ -158,7 +159,7 @@ export class TestBed {
         `SELECT (${open('inbox')} + ${open('outbox')}
            + (SELECT count(*) FROM lane WHERE leased_until > '-infinity' AND leased_until < 'infinity')
            + (SELECT count(*) FROM hold WHERE until < 'infinity') + (${LAG})
-           + ${UNFINISHED_OPERATIONS})::int AS n`,
+           + ${UNFINISHED_OPERATIONS} + ${UNFINISHED_REBUILDS})::int AS n`,
       );
       if (row!.n === 0 || Date.now() > deadline) return row!.n;
       await pause(100);
@@ -168,7 +169,13 @@ export class TestBed {
   /** Everything that was recorded. The attempts of deliveries that came twice are read over HTTP, so before the drain. */
   async history(recorded: Recorded): Promise<History> {
     const { posted, operated = NOTHING_OPERATED, calls = [], workerCalls = [] } = recorded;
-    const tables = await readTables(this.database);
+    const stored = await readMessages(this.database);
+    const tables = { messages: stored.messages, ...(await readTables(this.database)) };
+    const rebuilds = await readRebuilds(
+      this.database,
+      recorded.rebuilt ?? NOTHING_REBUILT,
+      stored.identities,
+    );
     const operations = await readOperations(this.database, operated);
     const groups = this.terms.groups ? await readGroups(this.database, calls) : undefined;
     const queues = this.terms.queues ? await readQueues(this.database, workerCalls) : undefined;
@@ -177,12 +184,27 @@ export class TestBed {
     for (const { delivery } of arrivals) requests.set(delivery, (requests.get(delivery) ?? 0) + 1);
     const ids = new Map(tables.messages.map(({ position, id }) => [position, id]));
     const repeated = tables.deliveries.filter(({ id }) => (requests.get(id) ?? 0) > 1);
-    const totals = await this.attemptsOf([...new Set(repeated.map(({ message }) => ids.get(message)!))]);
+    const totals = await attemptsOf(
+      [...new Set(repeated.map(({ message }) => ids.get(message)!))],
+      this.urls,
+    );
     const deliveries = tables.deliveries.map((row) => ({ ...row, attemptsTotal: totals.get(row.id) ?? 0 }));
     const { injected } = this;
     const { logged } = this.fleet;
     const terms = withAdded(this.terms, recorded.added ?? NOTHING_ADDED);
-    return { ...tables, deliveries, arrivals, posted, operations, groups, queues, logged, injected, terms };
+    return {
+      ...tables,
+      deliveries,
+      arrivals,
+      posted,
+      operations,
+      rebuilds,
+      groups,
+      queues,
+      logged,
+      injected,
+      terms,
+    };
   }
 
   /** Injects a fault and records when it began and ended. */
@@ -206,37 +228,13 @@ export class TestBed {
     // Before the other replicas start: they load the listeners at start, and no message is posted to a replica without them.
     for (const [index, listener] of LISTENERS.entries())
       await this.putListener(listener, receiverPorts[index]!);
-    await this.database.query(`CREATE SCHEMA chaos; ${INSTALL_DEAD_LETTER_LOG}`);
+    await this.database.query(`CREATE SCHEMA chaos; ${CREATE_ATTEMPT_LOG} ${INSTALL_DEAD_LETTER_LOG}`);
     if (this.options.consuming) await this.prepareConsuming();
     await this.fleet.startOthers();
   }
 
   private moveTo({ href }: URL): void {
     for (const proxy of [this.observerProxy, ...this.proxies]) proxy.switchTo(href);
-  }
-
-  private async attemptsOf(messages: readonly string[]): Promise<Map<string, number>> {
-    const totals = new Map<string, number>();
-    const remaining = [...messages];
-    const read = async () => {
-      for (let id = remaining.pop(); id !== undefined; id = remaining.pop()) {
-        const { deliveries } = await this.readMessage(id);
-        for (const { id, attemptsTotal } of deliveries) totals.set(id, attemptsTotal);
-      }
-    };
-    await Promise.all(Array.from({ length: 8 }, read));
-    return totals;
-  }
-
-  /** From any replica that responds: some may still be starting. */
-  private async readMessage(id: string): Promise<{ deliveries: DeliveryRow[] }> {
-    for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-      const url = this.urls[attempt % this.urls.length]!;
-      const response = await fetch(`${url}/v1/messages/${encodeURIComponent(id)}`).catch(() => undefined);
-      if (response?.status === 200) return (await response.json()) as { deliveries: DeliveryRow[] };
-      await pause(200);
-    }
-    throw new Error(`no replica returned message ${id}`);
   }
 
   private async endReceivers() {

@@ -9,7 +9,7 @@ const CREATED_MS = 1_000;
 function message(position: number, id: string, parent?: string): MessageRow {
   const payload = parent === undefined ? {} : { parent };
   const row = { position, id, type: 'plain', key: id, lane: 1, payload, text: '{}', status: 'finished' };
-  return { ...row, attempt: 1, error: null, superseded_by: null };
+  return { ...row, attempt: 1, error: null, superseded_by: null, archived: false };
 }
 
 function posted(id: string, postedMs: number, outcome: Posted['outcome'] = 'accepted'): Posted {

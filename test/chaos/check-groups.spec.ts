@@ -19,7 +19,8 @@ const PLACE = { topic: 't', partition: 0 };
 
 function message(offset: number, more: Partial<MessageRow> = {}): MessageRow {
   const row = { position: offset + 10, id: IDS[offset]!, type: 'plain', key: 'k', lane: 1, payload: {} };
-  return { ...row, text: '{}', error: null, superseded_by: null, status: 'finished', attempt: 1, ...more };
+  const state = { status: 'finished', attempt: 1, error: null, superseded_by: null, archived: false };
+  return { ...row, text: '{}', ...state, ...more };
 }
 
 function entry(topic: string, offset: number, message: number) {

@@ -22,7 +22,7 @@ function delivery(n: number, more: Partial<DeliveryRow> = {}): DeliveryRow {
 
 function message(n: number): MessageRow {
   const row = { position: n, id: `m${n}`, type: 'plain', key: 'k', lane: 1, payload: {}, text: '{"a":1.0}' };
-  return { ...row, status: 'finished', attempt: 1, error: null, superseded_by: null };
+  return { ...row, status: 'finished', attempt: 1, error: null, superseded_by: null, archived: false };
 }
 
 function posted(n: number): Posted {

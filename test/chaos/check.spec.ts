@@ -19,6 +19,7 @@ function message(position: number, id: string, more: Partial<MessageRow> = {}): 
     text: '{}',
     error: null,
     superseded_by: null,
+    archived: false,
   };
   return { ...row, status: 'finished', attempt: 1, ...more };
 }
@@ -67,6 +68,14 @@ const GOOD: History = {
   leased: [],
   holds: [],
   operations: { keys: new Set(), schedulePauses: [], replayed: [], restarted: [], ruled: [] },
+  rebuilds: {
+    seen: [{ key: 'k', n: 1, hash: md5('m1') }],
+    lost: [],
+    stopped: [],
+    identities: 0,
+    kept: undefined,
+    compared: [{ id: 1, tables: [{ table: 'chain', onlyOld: 0, onlyNew: 0, different: 0 }] }],
+  },
   groups: undefined,
   queues: undefined,
   logged: [],
@@ -78,6 +87,10 @@ const GOOD: History = {
     ],
   },
 };
+
+function rebuilds(change: Partial<History['rebuilds']>): Partial<History> {
+  return { rebuilds: { ...GOOD.rebuilds, ...change } };
+}
 
 const dead = message(2, 'm2', { status: 'dead', payload: { refuses: true } });
 const hold = { queue: 'inbox', key: 'k', lane: 1, reason: 'dead-letter', endless: true };
@@ -235,6 +248,42 @@ const PLANTED: readonly [Check, string, Partial<History>][] = [
         message(4, 'ticks/2026-01-01T00:00:03Z'),
       ],
     },
+  ],
+  [
+    'a message is in the inbox or in history, never in both',
+    'a message in both',
+    { messages: [...GOOD.messages, message(2, 'm2', { archived: true })] },
+  ],
+  [
+    'a message is in the inbox or in history, never in both',
+    'a message in history whose repeat would be accepted',
+    { messages: [message(1, 'm1', { archived: true }), message(2, 'm2')] },
+  ],
+  [
+    'readers see the fold, and never less than before',
+    'a reader that saw another model',
+    rebuilds({ seen: [{ key: 'k', n: 1, hash: md5('m2') }] }),
+  ],
+  [
+    'readers see the fold, and never less than before',
+    'a reader that saw an empty model',
+    rebuilds({ lost: ['k was read with 0 links after 2'] }),
+  ],
+  [
+    'a rebuilt read model is the fold of its messages',
+    'a rebuilt model without the last message',
+    rebuilds({ kept: [{ key: 'k', n: 1, hash: md5('m1') }] }),
+  ],
+  ['a rebuilt read model is the fold of its messages', 'an empty rebuilt model', rebuilds({ kept: [] })],
+  [
+    'a rebuilt read model is the fold of its messages',
+    'a difference between both models',
+    rebuilds({ compared: [{ id: 1, tables: [{ table: 'chain', onlyOld: 1, onlyNew: 0, different: 0 }] }] }),
+  ],
+  [
+    'a rebuild goes on, and stops at no message',
+    'a rebuild that stopped',
+    rebuilds({ stopped: ['rebuild 1 stopped at m1'] }),
   ],
   ['nothing stuck', 'a hold without a dead letter', { holds: [{ ...hold, reason: 'operator' }] }],
 ];

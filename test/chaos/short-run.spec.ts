@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-short-run-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const FAULTS =
-  'kill,kill-at-point,freeze-at-point,freeze,cut-at-commit,backends,postgres-immediate,receivers,poison,consumers,additions,operator,skew';
+  'kill,kill-at-point,freeze-at-point,freeze,cut-at-commit,backends,postgres-immediate,receivers,poison,consumers,additions,operator,rebuilds,skew';
 
 /** `npm run chaos` runs longer, with more replicas and faults. */
 async function chaos(...args: string[]) {
@@ -26,7 +26,7 @@ async function chaos(...args: string[]) {
 }
 
 describe('two replicas under injected faults', () => {
-  it('keep every promise: nothing lost, nothing applied twice, in order, signed, read by every group, handed out by every work queue, and nothing left over', async () => {
+  it('keep every promise: nothing lost, nothing applied twice, in order, signed, read by every group, handed out by every work queue, the same after a rebuild, and nothing left over', async () => {
     const { code, output, result } = await chaos(
       ...['--seed', '1', '--seconds', '8', '--replicas', '2', '--every', '0.8', '--faults', FAULTS],
     );
@@ -36,6 +36,10 @@ describe('two replicas under injected faults', () => {
     expect(result.counts.acknowledged).toBeGreaterThan(20);
     expect(result.counts.createdDuringTheRun).toBe(8);
     expect(result.counts.killed).toBeGreaterThan(0);
+    expect(result.counts.reads).toBeGreaterThan(20);
+    expect(result.counts.switches).toBeGreaterThan(0);
+    expect(result.counts.rebuildsWentOn).toBeGreaterThan(0);
+    expect(result.counts.archived).toBeGreaterThan(0);
     expect((result.injections.freeze ?? 0) + (result.injections['freeze-at-point'] ?? 0)).toBeGreaterThan(0);
   }, 180_000);
 });
