@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { CellRefused } from './cells/cell-refused.ts';
 import { SettingsError } from './config/settings.ts';
 import { EmbeddedPostgresError } from './database/embedded/embedded-postgres-error.ts';
 import { MigrationError } from './database/migrate.ts';
@@ -11,6 +12,7 @@ describe('the last line of a service that cannot start', () => {
     ['of the embedded PostgreSQL', new EmbeddedPostgresError('no room')],
     ['of a migration', new MigrationError('it failed')],
     ['of the database', new DatabaseUnusableError('too old')],
+    ['of a cell', new CellRefused('another one')],
   ])('is what an expected fault says: %s', (_what, fault) => {
     expect(exitLine(fault)).toBe(`sluice: ${fault.message}`);
   });

@@ -1,3 +1,4 @@
+import { CellRefused } from './cells/cell-refused.ts';
 import { SettingsError } from './config/settings.ts';
 import { EmbeddedPostgresError } from './database/embedded/embedded-postgres-error.ts';
 import { MigrationError } from './database/migrate.ts';
@@ -14,6 +15,7 @@ export function exitLine(error: unknown): string {
     DatabaseUnusableError,
     DeclarationError,
     ReadModelsError,
+    CellRefused,
   ];
   if (expected.some((type) => error instanceof type)) return `sluice: ${(error as Error).message}`;
   const { code, port, address, message } = error as Partial<

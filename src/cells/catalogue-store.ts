@@ -57,6 +57,10 @@ export class CatalogueStore {
     });
   }
 
+  async exists(): Promise<boolean> {
+    return (await this.home.query(SELF)).length > 0;
+  }
+
   async read(): Promise<CatalogueRows> {
     const [cells, slots] = await Promise.all([
       this.home.query<CellRow>(CELLS),

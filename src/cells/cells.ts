@@ -19,6 +19,7 @@ import { DefinitionsCopy } from './definitions-copy.ts';
 import type { Engine, EngineFactory } from './engine.ts';
 import { FrontDoor } from './front-door.ts';
 import { PostRouter } from './post-router.ts';
+import { refuseSecondCatalogue } from './second-catalogue.ts';
 
 const KEEP_MS = 1_000;
 
@@ -74,6 +75,7 @@ export class Cells implements CellsView {
     const { nest } = engine;
     const database = nest.get(Database);
     this.store = new CatalogueStore(database);
+    if (!(await this.store.exists())) await refuseSecondCatalogue(this.settings);
     this.catalogueId = await this.store.open(this.names);
     await this.catalogue.refresh();
     this.refuseMissing();

@@ -102,6 +102,18 @@ describe('the database of a cell', () => {
     }
   });
 
+  it('is no home of a second catalogue, which would accept the keys of another cell', async () => {
+    const stray = await createDatabase();
+    try {
+      const start = (other: string) => startApp(stray, { CELLS: `home=${stray.url},b=${other}` });
+      await expect(start(b.url)).rejects.toThrow(/"b" belongs to a catalogue, but the database of "home"/);
+      await expect(start('postgres://127.0.0.1:1/nowhere')).rejects.toThrow(/the first start needs all cells/);
+      expect(await stray.query('SELECT FROM cell_self')).toEqual([]);
+    } finally {
+      await stray.drop();
+    }
+  });
+
   it('is not served without CELLS', async () => {
     await expect(startApp(b)).rejects.toThrow(/cell "b".*CELLS/);
     await expect(startApp(home)).rejects.toThrow(/cell "home".*CELLS/);
