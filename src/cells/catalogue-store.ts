@@ -15,6 +15,7 @@ import {
   SELF,
   SET_FENCE,
   SLOTS_OF_CELLS,
+  SORTS_BY_CODE_POINTS,
   TAKE_TURN,
 } from './catalogue.sql.ts';
 import { CellRefused } from './cell-refused.ts';
@@ -73,6 +74,7 @@ export class CatalogueStore {
   async join(database: Database, self: Self, slots: readonly SlotRow[]): Promise<void> {
     await database.transaction(async (tx) => {
       await tx.query(TAKE_TURN);
+      await refuseLanguage(tx, self.name);
       await become(tx, self);
       await setFence(tx, self.number, slots);
       if ((await tx.query(IS_FENCED)).length > 0) return;
@@ -106,6 +108,15 @@ async function refuseUsed(tx: Transaction, name: string): Promise<void> {
   if (!used) return;
   throw new CellRefused(
     `the database of cell "${name}" has messages or definitions of a Sluice without cells; a new cell needs an empty database`,
+  );
+}
+
+async function refuseLanguage(tx: Transaction, name: string): Promise<void> {
+  const [{ sorts } = { sorts: false }] = await tx.query<{ sorts: boolean }>(SORTS_BY_CODE_POINTS);
+  if (sorts) return;
+  throw new CellRefused(
+    `the database of cell "${name}" sorts text as a language does, so lists could not be merged; ` +
+      `create it with the locale C (CREATE DATABASE … TEMPLATE template0 LOCALE 'C')`,
   );
 }
 

@@ -24,6 +24,9 @@ export const ADD_CELLS = `
   FROM unnest($1::text[]) WITH ORDINALITY AS given(name, nth)
   WHERE NOT EXISTS (SELECT FROM cell WHERE cell.name = given.name)`;
 
+/** cells.sortsByCodePoints — as lists of several cells are merged; a language has another order. */
+export const SORTS_BY_CODE_POINTS = `SELECT 'B' < 'a' AND U&'\\FFFD' < U&'\\+01F600' AS sorts`;
+
 export const CELLS = 'SELECT number, name FROM cell ORDER BY number';
 
 /**

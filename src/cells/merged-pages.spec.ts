@@ -67,6 +67,11 @@ describe('merged pages', () => {
     expect(await allPages(reversed, by('value', true), 2)).toEqual(of(null, 100, 20, 10, 9));
   });
 
+  it('compare texts by code points, not by UTF-16 units', async () => {
+    const cells = cellsWith({ home: of('B', '\u{1F600}'), b: of('a', '\uFFFD') });
+    expect(await allPages(cells, by('value'), 2)).toEqual(of('B', 'a', '\uFFFD', '\u{1F600}'));
+  });
+
   it('of holds are in the order of slot and key, in which each cell lists them', async () => {
     const keys = Array.from({ length: 20 }, (_, nth) => ({ key: `c-${nth}` }));
     const sorted = keys.toSorted((a, b) => slotOf(a.key) - slotOf(b.key) || (a.key < b.key ? -1 : 1));

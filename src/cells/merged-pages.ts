@@ -115,11 +115,11 @@ function comparisonOf(order: Order): Comparison {
   return (one, other) => compareValues(one[member], other[member]) * (descending ? -1 : 1);
 }
 
-/** As PostgreSQL sorts: null is the largest. */
+/** As the databases of cells sort: null is the largest, and text by code points (UTF-16 units would be another order). */
 function compareValues(one: unknown, other: unknown): number {
   if (one === other) return 0;
   if (one === null || one === undefined) return 1;
   if (other === null || other === undefined) return -1;
   if (typeof one === 'number' && typeof other === 'number') return one - other;
-  return String(one) < String(other) ? -1 : 1;
+  return Buffer.compare(Buffer.from(String(one)), Buffer.from(String(other)));
 }

@@ -1,9 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { slotOf } from '../../src/cells/slot-of.ts';
 import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
 import { keyIn, twoCells } from '../support/cells.ts';
-import { createDatabase } from '../support/database.ts';
+import { withClient } from '../support/client.ts';
+import { createDatabase, urlOf } from '../support/database.ts';
 import { until } from '../support/until.ts';
 
 const cells = twoCells();
@@ -102,12 +104,30 @@ describe('the database of a cell', () => {
     }
   });
 
+  it('must sort text by code points, as lists of several cells are merged', async () => {
+    const server = process.env.SLUICE_TEST_SERVER!;
+    const name = `sluice_test_${randomUUID().replaceAll('-', '')}`;
+    const create = `CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en'`;
+    await withClient(server, (client) => client.query(create));
+    const other = await cells.start({ CELLS: `home=${home.url},b=${b.url},en=${urlOf(server, name)}` });
+    const refused = (await other.call('GET', '/v1/cells')).body.items.at(-1);
+    expect(refused).toMatchObject({
+      name: 'en',
+      state: 'refused',
+      reason: expect.stringContaining('locale C'),
+    });
+    await cells.stop(other);
+    await withClient(server, (client) => client.query(`DROP DATABASE ${name} WITH (FORCE)`));
+  });
+
   it('is no home of a second catalogue, which would accept the keys of another cell', async () => {
     const stray = await createDatabase();
     try {
       const start = (other: string) => startApp(stray, { CELLS: `home=${stray.url},b=${other}` });
       await expect(start(b.url)).rejects.toThrow(/"b" belongs to a catalogue, but the database of "home"/);
-      await expect(start('postgres://127.0.0.1:1/nowhere')).rejects.toThrow(/the first start needs all cells/);
+      await expect(start('postgres://127.0.0.1:1/nowhere')).rejects.toThrow(
+        /the first start needs all cells/,
+      );
       expect(await stray.query('SELECT FROM cell_self')).toEqual([]);
     } finally {
       await stray.drop();
