@@ -9,7 +9,8 @@ export interface Screen {
   readonly under?: string;
 }
 
-export const SCREENS: Readonly<Record<string, Screen>> = {
+/** Without a prototype: a name comes from the URL, and `__proto__` is no screen. */
+export const SCREENS: Readonly<Record<string, Screen>> = Object.assign(Object.create(null), {
   now: { title: 'Now', key: 'n' },
   messages: { title: 'Messages', key: 'm' },
   message: { title: 'Message', under: 'messages' },
@@ -29,7 +30,7 @@ export const SCREENS: Readonly<Record<string, Screen>> = {
   activity: { title: 'Activity', key: 'a' },
   system: { title: 'System', key: 'y' },
   guide: { title: 'Guide' },
-};
+} satisfies Record<string, Screen>);
 
 export const MENU = Object.entries(SCREENS).filter(([, { key }]) => key !== undefined);
 

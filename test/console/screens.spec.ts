@@ -1,6 +1,8 @@
 import { expect, it } from '@jest/globals';
+import { READ_KEY } from '../support/app.ts';
 import { describeInBrowser } from '../support/browser.ts';
 import { clicksOn, sharedConsole } from '../support/console.ts';
+import { writeCanaries } from '../support/console-canaries.ts';
 import { CANARIES, DEAD_ID, EXACT_ID, EXACT_PAYLOAD, HELD_KEY, WAITING_ID } from '../support/console-data.ts';
 import { screenshot, violationsOf } from '../support/screen-checks.ts';
 import { until } from '../support/until.ts';
@@ -30,8 +32,35 @@ const SCREENS: readonly [name: string, hash: string, text: string | RegExp][] = 
   ['guide', '#/guide?chapter=dead-letters', 'Dead letters of a group'],
 ];
 
+/** Name → the screen, the button that opens it, and what follows in it. */
+const DIALOGS: readonly [
+  name: string,
+  screen: string,
+  button: string,
+  then?: { press: string; text: string | RegExp },
+][] = [
+  ['discard', 'dead-letters', 'Discard all…'],
+  ['revive', 'dead-letters', 'Revive all…'],
+  ['new-listener', 'listeners', 'New listener…'],
+  ['pause', 'listener?name=crm', 'Pause…'],
+  ['edit', 'listener?name=crm', 'Edit…'],
+  ['replay', 'listener?name=crm', 'Replay…'],
+  ['rotate', 'listener?name=crm', 'Rotate secret…', { press: 'Rotate', text: 'The secret of crm' }],
+  ['test', 'listener?name=crm', 'Test', { press: 'Again', text: /It responded 204/ }],
+  ['seek', 'group?name=analytics', 'Seek…'],
+  ['hold', 'holds', 'Hold a key…'],
+  ['run-now', 'schedules', 'Run now…'],
+  ['switch', 'read-model?name=recruitment', 'Switch…'],
+  ['new-key', 'system', 'New key…'],
+];
+
+/** They show more, copy or filter. */
+const HARMLESS = /^(Show|Copy|Load|All|Clear|Refresh)\b|^\d+$/;
+
+const WIDTH = 'document.documentElement.scrollWidth';
+
 describeInBrowser('E14 the console', () => {
-  const { visit } = sharedConsole();
+  const { replica, visit } = sharedConsole();
 
   it.each(SCREENS)('shows %s with data, accessible in light and dark', async (name, hash, text) => {
     for (const scheme of ['light', 'dark'] as const) {
@@ -43,34 +72,58 @@ describeInBrowser('E14 the console', () => {
     }
   });
 
-  it.each(SCREENS)('fits %s into 390 pixels', async (name, hash, text) => {
+  it.each(SCREENS)('fits %s into 390 pixels, and into 1280 at a zoom of 200 %%', async (name, hash, text) => {
     const page = await visit(hash, { width: 390 });
     await page.getByText(text).first().waitFor();
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
+    expect(await page.evaluate(WIDTH)).toBeLessThanOrEqual(390);
     await screenshot(page, `${name}-narrow`);
+    // Zoomed to 200 %, a page has half of the pixels of its window.
+    await page.setViewportSize({ width: 640, height: 400 });
+    expect(await page.evaluate(WIDTH)).toBeLessThanOrEqual(640);
+    await page.locator('main').getByText(text).first().scrollIntoViewIfNeeded();
   });
 
-  it('has accessible dialogs, which give the focus back', async () => {
-    const page = await visit('#/dead-letters');
-    for (const [screen, button] of [
-      ['dead-letters', 'Discard all…'],
-      ['listener?name=crm', 'Pause…'],
-      ['listener?name=crm', 'Edit…'],
-      ['listener?name=crm', 'Replay…'],
-      ['group?name=analytics', 'Seek…'],
-      ['holds', 'Hold a key…'],
-      ['read-model?name=recruitment', 'Switch…'],
-      ['system', 'New key…'],
-    ] as const) {
-      await page.evaluate(`location.hash = '#/${screen}'`);
-      const opener = page.getByRole('button', { name: button });
-      await opener.click();
-      await page.getByRole('dialog').getByRole('heading').waitFor();
-      expect(await violationsOf(page)).toEqual([]);
-      await page.keyboard.press('Escape');
-      await page.getByRole('dialog').waitFor({ state: 'hidden' });
-      expect(await opener.and(page.locator(':focus')).count()).toBe(1);
+  it.each(['light', 'dark'] as const)(
+    'has accessible dialogs in %s, which give the focus back',
+    async (scheme) => {
+      const page = await visit('#/now', { scheme });
+      const dialog = page.getByRole('dialog');
+      const looksWell = async (name: string) => {
+        await dialog.getByRole('heading').waitFor();
+        expect(await violationsOf(page)).toEqual([]);
+        await screenshot(page, `dialog-${name}-${scheme}`);
+      };
+      for (const [name, screen, button, then] of DIALOGS) {
+        await page.evaluate(`location.hash = '#/${screen}'`);
+        const opener = page.locator('main').getByRole('button', { name: button }).first();
+        await opener.click();
+        await looksWell(name);
+        if (then) {
+          await dialog.getByRole('button', { name: then.press, exact: true }).click();
+          await dialog.getByText(then.text).waitFor();
+          await looksWell(`${name}-done`);
+        }
+        await page.keyboard.press('Escape');
+        await dialog.waitFor({ state: 'hidden' });
+        expect([name, await opener.and(page.locator(':focus')).count()]).toEqual([name, 1]);
+      }
+      await page.keyboard.press('?');
+      await looksWell('help');
+    },
+  );
+
+  it('shows a reader everything, and no button that acts', async () => {
+    const page = await visit('#/now', { key: READ_KEY });
+    const seen = new Set<string>();
+    for (const [name, hash, text] of SCREENS) {
+      await page.evaluate(`location.hash = '${hash}'`);
+      await page.locator('main').getByText(text).first().waitFor();
+      expect([name, await page.locator('[data-act]').count()]).toEqual([name, 0]);
+      for (const button of await page.locator('main button').all())
+        seen.add((await button.getAttribute('aria-label')) ?? (await button.innerText()));
     }
+    // Not only those that are known to act: every button on these screens is harmless.
+    expect([...seen].filter((button) => !HARMLESS.test(button))).toEqual([]);
   });
 
   it('has no inaccessible sign-in page', async () => {
@@ -102,19 +155,18 @@ describeInBrowser('E14 the console', () => {
   });
 
   it('shows what others wrote as text and runs none of it', async () => {
+    await writeCanaries(replica);
     const page = await visit(`#/message?${new URLSearchParams({ id: CANARIES.path })}`);
     for (const text of [CANARIES.path, CANARIES.proto, CANARIES.script, CANARIES.url, CANARIES.reversed])
       await page.getByText(text).first().waitFor();
     await page.locator('.payload', { hasText: 'onerror=' }).waitFor();
-    for (const [hash, text] of [
-      ['#/listener?name=partner', CANARIES.image],
-      ['#/holds', CANARIES.script],
-      [`#/key?${new URLSearchParams({ key: CANARIES.path })}`, CANARIES.path],
-      [`#/messages?${new URLSearchParams({ key: CANARIES.proto })}`, CANARIES.path],
-      [`#/message?${new URLSearchParams({ id: CANARIES.image })}`, CANARIES.image],
-    ] as const) {
-      await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
-      await page.getByText(text).first().waitFor();
+    for (const [screen, query, text] of WRITTEN) {
+      await page.evaluate(`location.hash = '#/${screen}?${new URLSearchParams(query)}'`);
+      await page.locator('main').getByText(text).first().waitFor();
+    }
+    for (const hash of Object.values(CANARIES)) {
+      await page.evaluate(`location.hash = ${JSON.stringify(`#/${hash}`)}`);
+      await page.getByText('There is no such screen').waitFor();
     }
     expect(await page.evaluate('window.canary')).toBeUndefined();
     expect(await page.locator('a[href^="javascript:"]').count()).toBe(0);
@@ -160,3 +212,26 @@ describeInBrowser('E14 the console', () => {
     expect(name).toBe('none');
   });
 });
+
+/** Screen → what somebody else wrote that it shows. */
+const WRITTEN: readonly [screen: string, query: Record<string, string>, text: string | RegExp][] = [
+  ['listener', { name: 'partner' }, CANARIES.image],
+  ['listener', { name: 'partner' }, /next=javascript:window\.canary/],
+  ['listeners', {}, /next=javascript:window\.canary/],
+  ['holds', {}, CANARIES.script],
+  ['key', { key: CANARIES.path }, CANARIES.path],
+  ['messages', { key: CANARIES.proto }, CANARIES.path],
+  ['messages', { source: CANARIES.url }, 'foreign'],
+  ['message', { id: 'foreign', source: CANARIES.url }, CANARIES.url],
+  ['message', { id: CANARIES.image }, CANARIES.image],
+  ['message', { id: 'order-3' }, `no such customer ${CANARIES.script}`],
+  ['dead-letters', { stage: 'outbox', listener: 'search-index' }, CANARIES.script],
+  ['group', { name: 'shipping' }, CANARIES.image],
+  ['find', { q: CANARIES.path }, CANARIES.path],
+  ['find', { q: CANARIES.script }, CANARIES.script],
+  ['activity', { action: CANARIES.image }, 'Validation failed'],
+  ['activity', {}, CANARIES.script],
+  ['listener', { name: CANARIES.image }, CANARIES.image],
+  ['topic', { name: CANARIES.script }, CANARIES.script],
+  ['guide', { chapter: CANARIES.image }, 'Operating'],
+];

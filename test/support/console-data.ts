@@ -1,4 +1,4 @@
-import { type Receiver, startReceiver, status } from './receiver.ts';
+import { type Receiver, type Responder, startReceiver, status } from './receiver.ts';
 import { until } from './until.ts';
 
 /** What the console shows, in a running service: something of everything, and texts that try to be more than text. */
@@ -37,7 +37,7 @@ export const HELD_KEY = 'customer-77';
 
 export async function feedConsole(call: Call): Promise<ConsoleData> {
   const good = await startReceiver();
-  const refusing = await startReceiver(status(422));
+  const refusing = await startReceiver(refusal);
   const failing = await startReceiver(status(500));
   const gone = await startReceiver(status(410));
   await listeners(call, {
@@ -60,6 +60,9 @@ export async function feedConsole(call: Call): Promise<ConsoleData> {
   };
 }
 
+const refusal: Responder = (_received, response) =>
+  void response.writeHead(422).end(`no such customer ${CANARIES.script}`);
+
 async function listeners(
   call: Call,
   urls: Record<'good' | 'refusing' | 'failing' | 'gone', string>,
@@ -80,7 +83,7 @@ async function listeners(
   await call('PUT', '/v1/listeners/search-index', { types, mode: 'pull' });
   await call('PUT', '/v1/listeners/partner', {
     types: ['urn:shop:orders/paid'],
-    url: urls.good,
+    url: `${urls.good}?next=${CANARIES.url}&${CANARIES.image}`,
     rateLimit: { perSecond: 30 },
   });
   await call('POST', '/v1/listeners/partner/pause', { reason: `their maintenance ${CANARIES.image}` });

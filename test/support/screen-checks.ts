@@ -6,10 +6,10 @@ import type { Page } from 'playwright-core';
 /** Where screenshots of every screen are written; nowhere unless it is set. */
 const { SCREENSHOTS_DIR } = process.env;
 
-/** What axe-core finds wrong on the page. */
-export async function violationsOf(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as {
+/** What axe-core finds wrong on the page, or in the elements that `within` selects. */
+export async function violationsOf(page: Page, within = ':root'): Promise<string[]> {
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source);
+  const { violations } = (await page.evaluate(`axe.run('${within}', { resultTypes: ['violations'] })`)) as {
     violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
   };
   return violations.map(({ id, nodes }) => `${id}: ${nodes[0]!.html} ${nodes[0]!.failureSummary}`);
