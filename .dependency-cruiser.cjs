@@ -21,14 +21,14 @@ module.exports = {
       to: { path: [`^src/(${FEATURES})/`, TOP], pathNot: VERSION },
     },
     {
-      name: 'config-knows-nobody',
+      name: 'config-imports-no-feature',
       severity: 'error',
       comment: 'Settings are read before anything else exists.',
       from: { path: '^src/config/' },
       to: { path: `^src/(?!config/)` },
     },
     {
-      name: 'lanes-stand-on-foundations',
+      name: 'lanes-import-only-foundations',
       severity: 'error',
       comment: 'The lane queue serves inbox and listeners alike, so it knows neither.',
       from: { path: '^src/lanes/' },
@@ -42,21 +42,21 @@ module.exports = {
       to: { path: `^src/(?!(${FOUNDATIONS}|lanes|topics|history|inbox)/)`, pathNot: '^src/outbox/fan-out/' },
     },
     {
-      name: 'history-stands-on-foundations',
+      name: 'history-imports-only-foundations',
       severity: 'error',
       comment: 'Inbox and upkeep read and write it; of listeners it knows how a pattern matches a type.',
       from: { path: '^src/history/', pathNot: SPEC },
       to: { path: `^src/(?!(${FOUNDATIONS}|history)/)`, pathNot: '^src/listeners/type-patterns\\.ts$' },
     },
     {
-      name: 'webhooks-stand-on-foundations',
+      name: 'webhooks-import-only-foundations',
       severity: 'error',
       comment: 'Listeners send pings and the outbox deliveries with it, so it knows neither.',
       from: { path: '^src/webhooks/', pathNot: SPEC },
       to: { path: `^src/(?!(${FOUNDATIONS}|webhooks)/)`, pathNot: VERSION },
     },
     {
-      name: 'brokers-stand-on-webhooks',
+      name: 'brokers-import-only-webhooks',
       severity: 'error',
       comment: 'Another way to send: behind the same egress guard, with the same results.',
       from: { path: '^src/brokers/', pathNot: SPEC },
@@ -83,7 +83,7 @@ module.exports = {
       to: { path: '^src/brokers/(nats|rabbitmq)/', dependencyTypesNot: ['type-only', 'dynamic-import'] },
     },
     {
-      name: 'outbox-does-not-look-back',
+      name: 'outbox-imports-no-later-stage',
       severity: 'error',
       comment: 'Work flows from the inbox to the outbox, imports the other way round.',
       from: { path: '^src/(outbox|listeners|topics|groups|definitions)/' },
@@ -122,7 +122,7 @@ module.exports = {
       to: { path: '^src/read-models/[^/]+/' },
     },
     {
-      name: 'cli-stands-outside',
+      name: 'cli-imports-no-engine',
       severity: 'error',
       comment:
         'It speaks the HTTP API; only its doctor looks at the settings, the database and the schema, and only serve starts the service.',
@@ -137,13 +137,13 @@ module.exports = {
       },
     },
     {
-      name: 'nobody-needs-the-cli',
+      name: 'only-the-cli-imports-the-cli',
       severity: 'error',
       from: { path: '^(src|migrations)/', pathNot: '^src/cli/' },
       to: { path: '^src/cli/' },
     },
     {
-      name: 'client-stands-alone',
+      name: 'client-imports-nothing-else',
       severity: 'error',
       comment: 'It is published without the service and without dependencies.',
       from: { path: '^packages/client/src/', pathNot: SPEC },
@@ -157,14 +157,14 @@ module.exports = {
       to: { path: '^packages/client/' },
     },
     {
-      name: 'console-stands-alone',
+      name: 'console-imports-nothing-else',
       severity: 'error',
       comment: 'It runs in a browser and speaks the HTTP API; Preact and signals are all it is made of.',
       from: { path: '^console/' },
       to: { pathNot: ['^console/', '^docs/operating\\.md$', 'node_modules/(preact|@preact)/'] },
     },
     {
-      name: 'nobody-needs-the-console',
+      name: 'only-the-console-imports-the-console',
       severity: 'error',
       comment: 'The service serves its built files; only its tests know a module of it.',
       from: { pathNot: ['^console/', '^test/console/'] },

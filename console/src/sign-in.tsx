@@ -18,7 +18,9 @@ export function SignIn() {
         }}
       >
         <h1>Sluice</h1>
-        <p class="lead">Sign in with an API key. One with the scope read may look, one with admin may act.</p>
+        <p class="lead">
+          Sign in with an API key. One with the scope read can see everything, one with admin can change it.
+        </p>
         <label class="field">
           <span>API key</span>
           <input

@@ -56,7 +56,7 @@ function parse(body) {
   }
 }
 
-/* Nothing when the sender went away half way or sends without end. */
+/* Nothing when the sender went away half way or sends indefinitely. */
 async function readBody(request) {
   const chunks = [];
   let bytes = 0;

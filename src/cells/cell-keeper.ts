@@ -34,7 +34,7 @@ export class CellKeeper {
 
   /** Wakes the loop on a suspicion. */
   watch(loop: Loop): void {
-    this.cell.onSuspicion = () => loop.wake();
+    this.cell.onSuspicion(() => loop.wake());
   }
 
   /** Never throws: what keeps a cell from being up is its reason. */

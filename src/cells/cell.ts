@@ -13,8 +13,7 @@ export class Cell {
   definitionsCurrent = false;
   /** Set when it was started once; it stays while its database is away. */
   engine: Engine | undefined;
-  /** Wakes its keeper. */
-  onSuspicion: () => void = () => undefined;
+  private readonly suspicionHandlers: (() => void)[] = [];
 
   constructor(
     readonly name: string,
@@ -39,9 +38,13 @@ export class Cell {
     this.reason = reason;
   }
 
-  /** A request found its database away: its keeper checks it at once. */
+  /** The handler is called when a request found its database away. */
+  onSuspicion(handler: () => void): void {
+    this.suspicionHandlers.push(handler);
+  }
+
   suspect(): void {
-    this.onSuspicion();
+    for (const check of this.suspicionHandlers) check();
   }
 }
 

@@ -180,7 +180,7 @@ export class Cells implements CellsView {
     };
   }
 
-  /** Keys of a cell that this replica does not know would be answered 503 without end. */
+  /** Keys of a cell that this replica does not know would be answered 503 indefinitely. */
   private refuseMissing(): void {
     const used = new Set(this.catalogue.all().map(({ cell }) => this.catalogue.nameOf(cell)));
     const missing = [...used].filter((name) => !this.byName(name));

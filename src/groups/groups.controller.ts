@@ -165,7 +165,7 @@ export class GroupsController {
   @ApiOperation({
     summary: 'The next messages of the partitions of a member; waits for some, up to `wait`.',
     description:
-      'Also a sign of life; with `max` 0 only that. Commits first what `commit` says. A response that the client cannot read is taken back.',
+      'Also a heartbeat; with `max` 0 only that. Commits first what `commit` says. A response that the client cannot read is taken back.',
   })
   @ApiGroup
   @ApiBody({ type: PollRequest })

@@ -4,7 +4,7 @@ import { DEATHS_AFTER_COMMIT, IS_ALONE } from './cursor.ts';
 
 const GROUP = '(SELECT number FROM consumer_group WHERE name = $1)';
 
-/** poll.touch — a sign of life; the poll that may hand out from now on, unless it is a heartbeat (null). $1 group, $2 member, $3 poll */
+/** poll.touch — a heartbeat; the poll that may hand out from now on, unless it is a heartbeat (null). $1 group, $2 member, $3 poll */
 export const TOUCH = prepared(`
   UPDATE group_member SET seen_at = clock_timestamp(), poll = COALESCE($3::uuid, poll)
   WHERE group_number = ${GROUP} AND id = $2::uuid

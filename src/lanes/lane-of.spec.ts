@@ -34,7 +34,7 @@ const TYPICAL: Record<string, (n: number) => string> = {
 };
 
 describe('the lane of a key', () => {
-  it.each(FROZEN)('is the same as ever for %j', (key, of256, of16, hash) => {
+  it.each(FROZEN)('never changes for %j', (key, of256, of16, hash) => {
     expect([laneOf(key, 256), laneOf(key, 16), laneOf(key, 4_294_967_295), laneOf(key, 1)]).toEqual([
       of256,
       of16,

@@ -39,7 +39,7 @@ export type HoldReason = 'retry' | 'deferred' | 'rate' | 'dead-letter' | 'operat
 export interface HoldRequest {
   readonly key: string;
   readonly lane: number;
-  /** Milliseconds from now; undefined: without end. */
+  /** Milliseconds from now; undefined: indefinitely. */
   readonly forMs: number | undefined;
   readonly reason: HoldReason;
 }

@@ -273,10 +273,10 @@ const OUTLASTED = `hold.reason = 'operator' AND hold.until > clock_timestamp() A
       AND EXCLUDED.until = 'infinity'`;
 
 /**
- * hold.set — a key waits until a time. The longer of two holds wins and gives the reason; of two without end, the later
+ * hold.set — a key waits until a time. The longer of two holds wins and gives the reason; of two indefinite ones, the later
  * one: when an operator removes a hold set before the dead letter, the dead letter still holds its key. The note of the
  * operator's hold is kept.
- * $1 queue, then arrays: keys, lanes, ms from now (null: without end), reasons
+ * $1 queue, then arrays: keys, lanes, ms from now (null: indefinitely), reasons
  */
 export const SET_HOLDS = `
   INSERT INTO hold (queue, key, lane, until, reason)

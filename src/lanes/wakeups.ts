@@ -19,7 +19,7 @@ export type Lanes = ReadonlySet<number>;
 @Injectable()
 export class Wakeups {
   private readonly handlers = new Map<string, ((lanes: Lanes) => void)[]>();
-  private notifyOthers: (queue: string, lanes: Lanes) => void = () => undefined;
+  private readonly localHandlers: ((queue: string, lanes: Lanes) => void)[] = [];
 
   /** The handler is called for every announced write to the queue, by this process or another replica. */
   on(queue: string, handler: (lanes: Lanes) => void): void {
@@ -28,13 +28,13 @@ export class Wakeups {
 
   /** The handler is called only for writes of this process, to notify the other replicas. */
   onLocalWrite(handler: (queue: string, lanes: Lanes) => void): void {
-    this.notifyOthers = handler;
+    this.localHandlers.push(handler);
   }
 
   /** Called after the commit of a write. */
   announce(queue: string, lanes: Lanes): void {
     this.wake(queue, lanes);
-    this.notifyOthers(queue, lanes);
+    for (const notify of this.localHandlers) notify(queue, lanes);
   }
 
   wake(queue: string, lanes: Lanes): void {

@@ -263,7 +263,7 @@ describe('whatever a receiver sends', () => {
   );
   const ending = fc.constantFrom('end', 'reset', 'wait');
 
-  it('counts as an attempt or is delivered, never a local failure, and never waited for without end', async () => {
+  it('counts as an attempt or is delivered, never a local failure, and never waited for indefinitely', async () => {
     let next = 0;
     await fc.assert(
       fc.asyncProperty(

@@ -30,8 +30,8 @@ const PLANTED: Record<string, [from: string, to: string][]> = {
     ['src/contract/a.ts', '../listeners/listeners.ts'],
     ['src/http/b.ts', '../service.ts'],
   ],
-  'config-knows-nobody': [['src/config/a.ts', '../clock/clock.ts']],
-  'lanes-stand-on-foundations': [
+  'config-imports-no-feature': [['src/config/a.ts', '../clock/clock.ts']],
+  'lanes-import-only-foundations': [
     ['src/lanes/a.ts', '../inbox/inbox.ts'],
     ['src/lanes/b.ts', '../outbox/fan-out/fan-out.ts'],
     ['src/lanes/c.ts', '../service.ts'],
@@ -40,12 +40,12 @@ const PLANTED: Record<string, [from: string, to: string][]> = {
     ['src/inbox/a.ts', '../outbox/outbox.ts'],
     ['src/inbox/b.ts', '../listeners/listeners.ts'],
   ],
-  'history-stands-on-foundations': [
+  'history-imports-only-foundations': [
     ['src/history/a.ts', '../inbox/inbox.ts'],
     ['src/history/b.ts', '../listeners/listeners.ts'],
   ],
-  'webhooks-stand-on-foundations': [['src/webhooks/a.ts', '../listeners/listeners.ts']],
-  'outbox-does-not-look-back': [
+  'webhooks-import-only-foundations': [['src/webhooks/a.ts', '../listeners/listeners.ts']],
+  'outbox-imports-no-later-stage': [
     ['src/outbox/a.ts', '../inbox/inbox.ts'],
     ['src/listeners/a.ts', '../inbox/inbox.ts'],
     ['src/definitions/a.ts', '../inbox/inbox.ts'],
@@ -62,28 +62,28 @@ const PLANTED: Record<string, [from: string, to: string][]> = {
     ['src/upkeep/b.ts', '../read-models/payroll/payroll.ts'],
   ],
   'top-sees-only-the-list-of-read-models': [['src/app.ts', './read-models/payroll/payroll.ts']],
-  'cli-stands-outside': [
+  'cli-imports-no-engine': [
     ['src/cli/a.ts', '../inbox/inbox.ts'],
     ['src/cli/b.ts', '../service.ts'],
   ],
-  'nobody-needs-the-cli': [['src/upkeep/d.ts', '../cli/cli.ts']],
-  'client-stands-alone': [
+  'only-the-cli-imports-the-cli': [['src/upkeep/d.ts', '../cli/cli.ts']],
+  'client-imports-nothing-else': [
     ['packages/client/src/a.ts', '../../../src/config/duration.ts'],
     ['packages/client/src/b.ts', 'undici'],
   ],
   'only-the-cli-uses-the-client': [['src/upkeep/e.ts', '../../packages/client/src/sluice.ts']],
-  'console-stands-alone': [
+  'console-imports-nothing-else': [
     ['console/src/a.ts', '../../src/config/duration.ts'],
     ['console/src/b.ts', 'undici'],
   ],
-  'nobody-needs-the-console': [['src/http/h.ts', '../../console/src/format.ts']],
+  'only-the-console-imports-the-console': [['src/http/h.ts', '../../console/src/format.ts']],
   'sql-only-from-its-folder': [
     ['src/upkeep/c.ts', '../inbox/inbox.sql.ts'],
     ['src/lanes/inbox-store.ts', '../inbox/inbox.sql.ts'],
   ],
   // Reported for the statements, not for the modules that run them.
   'sql-only-from-its-store': [['src/listeners/listeners.sql.ts', '../clock/clock.ts']],
-  'brokers-stand-on-webhooks': [['src/brokers/a.ts', '../listeners/listeners.ts']],
+  'brokers-import-only-webhooks': [['src/brokers/a.ts', '../listeners/listeners.ts']],
   'nats-client-only-in-its-folder': [['src/brokers/b.ts', '@nats-io/transport-node']],
   'rabbitmq-client-only-in-its-folder': [['src/brokers/nats/a.ts', 'rabbitmq-client']],
   'broker-clients-are-loaded-on-demand': [['src/brokers/c.ts', './nats/nats-sink.ts']],

@@ -427,7 +427,7 @@ describe('members of a group', () => {
     expect(handled.payloads).toEqual(range(3));
   });
 
-  it('B8 get the work of one whose handler hangs, however alive its process is', async () => {
+  it('B8 get the work of one whose handler hangs, although its process runs', async () => {
     const topic = await createTopic(replicas[0]!, { partitions: 2, session: '1s' });
     await topic.post(20, (n) => `k-${n}`);
     const hanging = consumerOf(topic, { handlerTimeout: '200ms', wait: '500ms' });

@@ -20,7 +20,7 @@ const SCREENS: readonly [name: string, hash: string, text: string | RegExp][] = 
   ['disabled-listener', '#/listener?name=legacy-erp', 'Nothing is sent since'],
   ['topics', '#/topics', 'analytics'],
   ['topic', '#/topic?name=orders', 'order-'],
-  ['group', '#/group?name=analytics', 'Nobody reads'],
+  ['group', '#/group?name=analytics', 'No members'],
   ['dead-letters', '#/dead-letters', 'responded 422'],
   ['holds', '#/holds', 'merging two accounts'],
   ['key', `#/key?key=${HELD_KEY}`, WAITING_ID],

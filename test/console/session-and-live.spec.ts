@@ -52,9 +52,9 @@ describeInBrowser('E15 the session and the stream of the console', () => {
     await page.getByText('The life of a message').waitFor();
     await page.getByRole('button', { name: /^Show \d+ more$/ }).click();
     await replica.call('PUT', '/v1/keys/suddenly/hold', { body: { reason: 'seen at once' } });
-    await page.getByText(/The key suddenly is held without end/).waitFor();
+    await page.getByText(/The key suddenly is held indefinitely/).waitFor();
     await replica.call('DELETE', '/v1/keys/suddenly/hold');
-    await page.getByText(/The key suddenly is held without end/).waitFor({ state: 'detached' });
+    await page.getByText(/The key suddenly is held indefinitely/).waitFor({ state: 'detached' });
   });
 
   it('says that the connection is lost, greys the numbers, and catches up', async () => {

@@ -64,7 +64,7 @@ describeInBrowser('E14 at 3 a.m.', () => {
       await call('POST', '/v1/messages', { id, type: 'urn:shop:orders/placed', key: HELD_KEY, payload: {} });
       await fromNow(hands, async (page) => {
         await find(page, id);
-        await page.getByText(/An operator holds its key without end/).waitFor();
+        await page.getByText(/An operator holds its key indefinitely/).waitFor();
       });
     });
 

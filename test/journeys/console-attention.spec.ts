@@ -142,11 +142,11 @@ describe('what needs an operator', () => {
     await goneOnce('queue-not-consumed');
   });
 
-  it('has holds without end that an operator set', async () => {
+  it('has indefinite holds that an operator set', async () => {
     await cluster.call('PUT', '/v1/keys/a%2Fb/hold', { reason: 'a look' });
     await cluster.call('PUT', '/v1/keys/ends/hold', { reason: 'x', until: '2100-01-01T00:00:00Z' });
     const item = await itemOnce('hold-without-end', { key: 'a/b' });
-    expect(item.sentence).toBe('The key a/b is held without end: a look.');
+    expect(item.sentence).toBe('The key a/b is held indefinitely: a look.');
     expect(await act(item)).toBe(204);
     await goneOnce('hold-without-end');
   });
@@ -167,7 +167,7 @@ describe('what needs an operator', () => {
     await goneOnce('producer-gap');
   });
 
-  it('has groups that are behind, partitions that nobody owns, and offsets that have expired', async () => {
+  it('has groups that are behind, unowned partitions, and offsets that have expired', async () => {
     const { topic, group } = await groups.create();
     await groups.post(topic, 5);
     await cluster.database.query(`UPDATE topic_entry SET at = now() - interval '100 seconds'`);

@@ -66,7 +66,7 @@ describe('the lag of a group', () => {
     expect((await metricsOf(replica))(`topic_messages{topic="${topic}"}`)).toBe(40);
   });
 
-  it('A6 tells partitions that nobody reads: without an owner, or with one that is silent', async () => {
+  it('A6 reports unread partitions: without an owner, or with one that is silent', async () => {
     const { topic, group } = await client.create({ topic: { partitions: 2 }, group: { session: '1s' } });
     const member = await client.join(group);
     await client.post(topic, 10);

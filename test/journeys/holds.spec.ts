@@ -43,7 +43,7 @@ describe('the inbox', () => {
         since: expect.any(String),
         deadLetter: null,
       },
-      explanation: expect.stringContaining('An operator holds its key without end (in creation)'),
+      explanation: expect.stringContaining('An operator holds its key indefinitely (in creation)'),
       deliveries: [],
       groups: [],
     });

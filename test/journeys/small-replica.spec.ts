@@ -136,7 +136,7 @@ describe('a replica with the memory of deploy/kubernetes', () => {
   );
 });
 
-/** So many header fields of so many bytes each. */
+/** N header fields of M bytes each. */
 function headers(count: number, bytes: number): string {
   return Array.from({ length: count }, (_, n) => `${`f${n}:`.padEnd(bytes, 'v')}\r\n`).join('');
 }

@@ -55,7 +55,7 @@ describe('the payload class', () => {
     expect(checked).toBeInstanceOf(Person);
     expect([checked.toString, checked.constructor, checked.other]).toEqual([1, 2, payload.other]);
     expect(refusal({ name: 'Ada', age: 1, homes: [{ street: 'x', constructor: 1 }] })).toBe('not refused');
-    expect(refusal({ name: { constructor: 1 }, age: 1, homes: [] })).toMatch('cannot be made a Person');
+    expect(refusal({ name: { constructor: 1 }, age: 1, homes: [] })).toMatch('cannot be converted to Person');
   });
 
   it('refuses a payload that does not match, with every error and its place', () => {

@@ -61,7 +61,7 @@ function instanceOf(type: Type<object>, plain: object): object {
   try {
     return plainToInstance(type, plain);
   } catch (error) {
-    throw new Refuse(`the payload cannot be made a ${type.name}: ${(error as Error).message}`);
+    throw new Refuse(`the payload cannot be converted to ${type.name}: ${(error as Error).message}`);
   }
 }
 

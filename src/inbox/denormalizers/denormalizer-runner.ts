@@ -42,7 +42,7 @@ interface Step {
 /** The denormalizer caused it: the connection worked, and it sent no query, or too many. */
 class ApplyHung extends Error {
   constructor(cause: unknown) {
-    super(`apply did not end (${(cause as Error).message}); what waits for others belongs into prepare`, {
+    super(`apply did not end (${(cause as Error).message}); calls to other systems belong in prepare`, {
       cause,
     });
     this.name = 'ApplyHung';

@@ -12,7 +12,7 @@ import { END_HOLD, LIST_HOLDS, PUT_HOLD, WHY } from './holds.sql.ts';
 export interface HoldRow {
   readonly key: string;
   readonly lane: number;
-  /** Null: without end. */
+  /** Null: indefinitely. */
   readonly until: Date | null;
   readonly kind: HoldReason;
   /** The operator's own text, else the kind. */

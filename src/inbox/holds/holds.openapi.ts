@@ -4,7 +4,7 @@ import { STATUSES } from '../messages-store.ts';
 
 const KIND = s.choice(['operator', 'retry', 'deferred', 'rate', 'dead-letter']);
 const REASON = { ...s.TEXT, description: 'The text that the hold was set with, else its kind.' };
-const UNTIL = { ...s.nullable(s.TIME), description: 'Null: without end.' };
+const UNTIL = { ...s.nullable(s.TIME), description: 'Null: indefinitely.' };
 
 export const HOLD = s.named(
   'Hold',

@@ -4,7 +4,7 @@ import { withinBytes } from '../../http/page-bytes.ts';
 const ENDLESS = `(hold.reason = 'dead-letter' AND hold.until > clock_timestamp() OR hold.kept_by IS NOT NULL)`;
 
 /**
- * hold.put — by an operator. A hold that is without end for another reason is not shortened by this, only by ending it. The note
+ * hold.put — by an operator. An indefinite hold for another reason is not shortened by this, only by ending it. The note
  * then shows that an operator holds the key too: when the other reason is gone, the key stays held until the operator's end.
  * $1 key, $2 lane, $3 until or null, $4 note
  */

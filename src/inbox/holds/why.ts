@@ -29,7 +29,7 @@ export function explainEnd({ id, status, error }: Pick<WhyRow, 'id' | 'status' |
 function heldBack(row: WhyRow): Pick<Why, 'waitsFor' | 'explanation'> {
   const { hold_kind, hold_reason, hold_until, hold_since, dead_ahead } = row;
   const deadLetter = hold_kind === 'dead-letter' ? dead_ahead : null;
-  const until = hold_until ? `until ${hold_until.toISOString()}` : 'without end';
+  const until = hold_until ? `until ${hold_until.toISOString()}` : 'indefinitely';
   const why: Record<string, string> = {
     'dead-letter': `Its key waits behind the dead letter ${deadLetter}; revive or discard that, or end the hold.`,
     operator: `An operator holds its key ${until} (${hold_reason}); end the hold to release it.`,

@@ -10,7 +10,7 @@ import { EXPIRED_REASON } from './settle-store.ts';
 
 /**
  * inbox.expired — held messages that have expired. A claim ends expired messages that are ready; messages behind a hold
- * without end are never claimed. $1 max
+ * without an end are never claimed. $1 max
  */
 export const EXPIRED = `
   SELECT position, lane FROM inbox

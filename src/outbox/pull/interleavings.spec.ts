@@ -179,7 +179,7 @@ describe('two pulls at a time', () => {
     expect(await waiting).toHaveLength(2);
   });
 
-  it('no lane of a listener that has become a webhook is pulled, whatever a replica still believes', async () => {
+  it('no lane of a listener that has become a webhook is pulled, whatever a replica still has in memory', async () => {
     const queue = await TestQueue.open(cluster, 'changed');
     await queue.post('a');
     await cluster.database.query(`UPDATE lane SET leased_until = '-infinity' WHERE lane / 256 = $1`, [

@@ -48,7 +48,7 @@ const STATUS = `CASE kind WHEN 'finish' THEN 'finished' WHEN 'bury' THEN 'dead' 
  * Returns for each lease, in the order given: done, fenced, or unknown. A lease that was settled in the same way before
  * is done: the response to that may have been lost. `changed`: it was settled now.
  *
- * $1 lanes, $2 positions, $3 attempts, $4 tokens, $5 kinds, $6 late, $7 ms to extend or to hold for (null: without end),
+ * $1 lanes, $2 positions, $3 attempts, $4 tokens, $5 kinds, $6 late, $7 ms to extend or to hold for (null: indefinitely),
  * $8 reasons for holds or null, $9 errors
  */
 export const SETTLE = prepared(`

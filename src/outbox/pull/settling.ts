@@ -18,7 +18,7 @@ export interface Settling {
   readonly kind: 'finish' | 'bury' | 'retry' | 'expire' | 'return' | 'extend';
   /** Only if the lease has expired; otherwise only if it has not. */
   readonly late: boolean;
-  /** How much longer the lease lasts, or how long the key is held; undefined: without end. */
+  /** How much longer the lease lasts, or how long the key is held; undefined: indefinitely. */
   readonly ms?: number | undefined;
   /** Why the key is held; undefined: it is not. */
   readonly hold?: 'retry' | 'rate' | 'dead-letter' | undefined;

@@ -34,7 +34,7 @@ export const GUIDES: Readonly<Record<Kind, string>> = {
   'expiring-soon': 'messages-expire',
   'backlog-old': 'the-backlog-grows',
   'queue-not-consumed': 'a-queue-is-not-consumed',
-  'partition-unowned': 'a-partition-nobody-owns',
+  'partition-unowned': 'an-unowned-partition',
   'dead-letters': 'dead-letters',
   'consumer-lag': 'a-group-falls-behind',
   'rebuild-stopped': 'a-rebuild-is-stalled',

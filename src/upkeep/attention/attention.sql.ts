@@ -36,7 +36,7 @@ export const LISTENERS = `
   WHERE listener.deleted_at IS NULL AND (listener.state = 'disabled' OR gate.listener IS NOT NULL)
   ORDER BY listener.name LIMIT ${MAX_ROWS}`;
 
-/** attention.holds — keys that an operator holds without end, the oldest first. */
+/** attention.holds — indefinite holds of operators, the oldest first. */
 export const ENDLESS_HOLDS = `
   SELECT key, COALESCE(note, reason) AS reason, set_at AS since FROM hold
   WHERE reason = 'operator' AND until = 'infinity' ORDER BY set_at LIMIT ${MAX_ROWS}`;

@@ -138,7 +138,7 @@ function gap({ source, id, since, first, count }: GapRow): Finding {
 function endlessHold({ key, reason, since }: HoldRow): Finding {
   return {
     kind: 'hold-without-end',
-    sentence: `The key ${key} is held without end: ${reason}.`,
+    sentence: `The key ${key} is held indefinitely: ${reason}.`,
     nextStep: 'End the hold when its messages may continue.',
     subject: { key },
     since,

@@ -18,7 +18,7 @@ export const KEY = {
         key: s.TEXT,
         kind: s.TEXT,
         reason: s.TEXT,
-        until: { ...s.TIME, nullable: true, description: 'null: without end.' },
+        until: { ...s.TIME, nullable: true, description: 'null: indefinitely.' },
         since: s.TIME,
       },
     },

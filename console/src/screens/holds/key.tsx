@@ -113,7 +113,7 @@ function HoldText({ of: { kind, reason, until } }: { of: Hold }) {
           until <Ago at={until} />
         </>
       ) : (
-        'without end'
+        'indefinitely'
       )}
     </>
   );

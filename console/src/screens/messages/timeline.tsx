@@ -63,7 +63,7 @@ export function Timeline({ of: message }: { of: Message }) {
         <GroupStep key={`${group.group} ${group.topic}`} of={group} />
       ))}
       {status === 'finished' && deliveries.length + groups.length === 0 && (
-        <Step tone="quiet" title="Nobody to tell">
+        <Step tone="quiet" title="No listeners">
           No listener and no topic takes messages of this type.
         </Step>
       )}

@@ -45,7 +45,7 @@ export function GroupScreen() {
             <Partitions of={shown} />
             <Section title="Members">
               {shown.members.length === 0 ? (
-                <Empty title="Nobody reads">
+                <Empty title="No members">
                   A consumer joins with POST /v1/groups/{name}/members and polls.
                 </Empty>
               ) : (

@@ -13,7 +13,7 @@ const RETRIES = 3;
 export interface CommitterOptions {
   readonly partitions: OwnedPartitions;
   readonly send: (items: readonly CommitItem[]) => Promise<readonly CommitOutcome[]>;
-  /** Whether the member must not be heard of. */
+  /** Whether the heartbeat must stop. */
   readonly isSilent: () => boolean;
   /** The service does not know the member any more. */
   readonly forget: () => void;

@@ -6,7 +6,7 @@ export interface Membership extends Assignment {
   readonly member: string;
   /** A member that is silent for this long is dropped. */
   readonly sessionMs: number;
-  /** How often it should be heard of. */
+  /** How often it should send a heartbeat. */
   readonly heartbeatMs: number;
 }
 

@@ -19,7 +19,7 @@ function queueOf(ids: string, maxMessages: number, maxLength: number): SendQueue
 }
 
 describe('the queue of sends', () => {
-  it('gives batches of at most so many messages, in order', () => {
+  it('gives batches of at most N messages, in order', () => {
     const queue = queueOf('abcde', 2, 1_000);
     expect([queue.take(), queue.take(), queue.take(), queue.take()].map(idsOf)).toEqual([
       ['a', 'b'],
