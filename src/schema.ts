@@ -40,6 +40,7 @@ import { FingerprintsOfResponses1763251200191 } from '../migrations/176325120019
 import { Sources1763251200220 } from '../migrations/1763251200220-sources.ts';
 import { RebuildRetries1763251200231 } from '../migrations/1763251200231-rebuild-retries.ts';
 import { ReadModelVersions1763251200240 } from '../migrations/1763251200240-read-model-versions.ts';
+import { RebuildDrains1763251200241 } from '../migrations/1763251200241-rebuild-drains.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -88,6 +89,7 @@ const ENGINE: SchemaPart = {
     Sources1763251200220,
     RebuildRetries1763251200231,
     ReadModelVersions1763251200240,
+    RebuildDrains1763251200241,
   ],
 };
 

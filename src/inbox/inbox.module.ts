@@ -23,6 +23,7 @@ import { PayloadController } from './payload.controller.ts';
 import { PostMessages } from './post-messages.ts';
 import { DueMessages } from './processing/due-messages.ts';
 import { ExpiredMessages } from './processing/expired-messages.ts';
+import { InboxGate } from './processing/inbox-gate.ts';
 import { InboxProcessingTrigger } from './processing/inbox-processing-trigger.ts';
 import { InboxProcessor } from './processing/inbox-processor.ts';
 import { InboxTransaction } from './processing/inbox-transaction.ts';
@@ -61,6 +62,7 @@ import { TopicMessagesController } from './topic-messages.controller.ts';
     InboxQueue,
     DueMessages,
     ExpiredMessages,
+    InboxGate,
     InboxProcessingTrigger,
     OldSnapshots,
     Preparations,
@@ -78,6 +80,6 @@ import { TopicMessagesController } from './topic-messages.controller.ts';
     { provide: Alerts, useClass: InboxAlerts },
     { provide: Pending, useClass: InboxPending },
   ],
-  exports: [MessageStates, Pending, Alerts, Ingest, IngestStore, MessagesStore, HoldsStore],
+  exports: [MessageStates, Pending, Alerts, Ingest, IngestStore, MessagesStore, HoldsStore, InboxGate],
 })
 export class InboxModule {}

@@ -27,6 +27,21 @@ export const NEXT_OF_LANES = `
     ORDER BY inbox.lane, COALESCE(inbox.applied, 0), inbox.position LIMIT $4
   ) AS page ORDER BY page.lane, page.applied, page.position`;
 
+/** How many messages the lanes are behind, counted up to the max. $1 rebuild, $2 max */
+export const COUNT_BEHIND = `
+  SELECT count(*)::int AS behind FROM (
+    SELECT FROM rebuild_lane AS progress CROSS JOIN LATERAL (
+      SELECT FROM inbox WHERE ${FINISHED} AND ${AFTER('progress')} ORDER BY inbox.lane, COALESCE(inbox.applied, 0), inbox.position LIMIT $2
+    ) AS next WHERE progress.rebuild = $1 LIMIT $2
+  ) AS found`;
+
+/** Whether a message of these types is among the next of a lane. $1 rebuild, $2 types, $3 max per lane */
+export const IS_NEXT = `
+  SELECT EXISTS (
+    SELECT FROM rebuild_lane AS progress CROSS JOIN LATERAL (
+      SELECT type FROM inbox WHERE ${FINISHED} AND ${AFTER('progress')} ORDER BY inbox.lane, COALESCE(inbox.applied, 0), inbox.position LIMIT $3
+    ) AS next WHERE progress.rebuild = $1 AND next.type = ANY ($2)) AS found`;
+
 /** How many messages there are to replay. $1 types: not filtered by them, because every message has to be read. */
 export const COUNT_FINISHED = `SELECT count(*) AS total FROM inbox WHERE ${FINISHED}`;
 

@@ -4,7 +4,15 @@ import { groupBy } from '../database/group-by.ts';
 import type { Transaction } from '../database/transaction.ts';
 import { comparePlaces, type Place } from '../history/history-message.ts';
 import { type ClaimedMessage, inParts, withPayloads } from '../inbox/inbox-queue.ts';
-import { ANY_PLANS, COUNT_FINISHED, INDEX_PLANS, LANES_BEHIND, NEXT_OF_LANES } from './lane-source.sql.ts';
+import {
+  ANY_PLANS,
+  COUNT_BEHIND,
+  COUNT_FINISHED,
+  INDEX_PLANS,
+  IS_NEXT,
+  LANES_BEHIND,
+  NEXT_OF_LANES,
+} from './lane-source.sql.ts';
 import type { LaneCursor } from './rebuild.ts';
 
 /** A finished message, and whether a denormalizer of the read model handles it. */
@@ -30,6 +38,19 @@ export class LaneSource {
 
   behind(rebuild: number, on: Reader = this.database): Promise<LaneCursor[]> {
     return byIndex(on, LANES_BEHIND, [rebuild]);
+  }
+
+  /** How many messages, up to the max. */
+  async countBehind(rebuild: number, max: number): Promise<number> {
+    const [row] = await byIndex<{ behind: number }>(this.database, COUNT_BEHIND, [rebuild, max]);
+    return row!.behind;
+  }
+
+  /** Whether a message of these types is among the next ones, up to a max per lane. */
+  async isNext(rebuild: number, types: readonly string[], maxPerLane: number): Promise<boolean> {
+    if (types.length === 0) return false;
+    const [row] = await byIndex<{ found: boolean }>(this.database, IS_NEXT, [rebuild, types, maxPerLane]);
+    return row!.found;
   }
 
   async total(): Promise<number> {

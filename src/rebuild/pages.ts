@@ -52,6 +52,12 @@ export class Pages {
     });
   }
 
+  /** Whether history is read to its end, and the inbox up to so many messages. */
+  async isNearEnd({ id }: Pick<Rebuild, 'id'>, max: number): Promise<boolean> {
+    if ((await this.history.left(id)).length > 0) return false;
+    return (await this.inbox.countBehind(id, max)) < max;
+  }
+
   /** Whether only these lanes, and groups with one of them, have something left. */
   async areAllAmong({ id }: Pick<Rebuild, 'id'>, lanes: ReadonlySet<number>): Promise<boolean> {
     const groups = groupsOf(lanes);

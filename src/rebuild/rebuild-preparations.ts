@@ -3,8 +3,9 @@ import { Semaphore } from '../clock/semaphore.ts';
 import { SETTINGS_TOKEN, type Settings } from '../config/settings.ts';
 import type { Preparation } from '../inbox/denormalizers/denormalizer-runner.ts';
 import { Preparations } from '../inbox/processing/preparations.ts';
-import type { ReplayMessage } from './lane-source.ts';
+import { LaneSource, type ReplayMessage } from './lane-source.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
+import { MAX_TAIL, type Rebuild } from './rebuild.ts';
 
 /** What `prepare` returned or threw, by position. */
 export type Prepared = ReadonlyMap<number, Preparation>;
@@ -14,12 +15,25 @@ export type Prepared = ReadonlyMap<number, Preparation>;
 export class RebuildPreparations {
   private readonly calls: Semaphore;
 
-  constructor(@Inject(SETTINGS_TOKEN) private readonly settings: Settings) {
+  constructor(
+    @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
+    private readonly source: LaneSource,
+  ) {
     this.calls = new Semaphore(settings.inboxPrepareConcurrency);
   }
 
+  /** Whether one of the next messages is such a message. */
+  areNext({ id }: Rebuild, model: RegisteredModel): Promise<boolean> {
+    return this.source.isNext(id, this.typesOf(model), MAX_TAIL);
+  }
+
+  /** The types whose messages cannot be applied without a call to another system. */
+  typesOf(model: RegisteredModel): string[] {
+    return model.types.filter((type) => this.needed(model, { type, wanted: true }));
+  }
+
   /** Whether a message cannot be applied without a call to another system. */
-  needed(model: RegisteredModel, { type, wanted }: ReplayMessage): boolean {
+  needed(model: RegisteredModel, { type, wanted }: Pick<ReplayMessage, 'type' | 'wanted'>): boolean {
     return wanted && this.denormalizersOf(model, type).some(({ instance }) => instance.prepare);
   }
 

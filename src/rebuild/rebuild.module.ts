@@ -3,6 +3,7 @@ import { DiscoveryModule } from '@nestjs/core';
 import type { ReadModel } from '../contract/read-model.ts';
 import { Build, DATABASE_URL } from './build.ts';
 import { Differ } from './diff.ts';
+import { Drain } from './drain.ts';
 import { HistorySource } from './history-source.ts';
 import { LaneSource } from './lane-source.ts';
 import { ModelVersions } from './model-versions.ts';
@@ -42,6 +43,7 @@ export class RebuildModule {
         Replay,
         Build,
         Differ,
+        Drain,
         Switch,
         Rebuilds,
       ],

@@ -47,6 +47,9 @@ export interface Rebuild {
   readonly compared: boolean;
 }
 
+/** What one transaction may still have to apply while all lanes wait for it. */
+export const MAX_TAIL = 2_000;
+
 export const nextSchema = (model: string) => `${model}__next`;
 export const previousSchema = (model: string) => `${model}__previous`;
 

@@ -7,11 +7,15 @@ import { errorText } from '../inbox/processing/failures.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 import { Build } from './build.ts';
 import { Differ } from './diff.ts';
+import { Drain } from './drain.ts';
+import { Pages } from './pages.ts';
 import { ReadModelRegistry, type RegisteredModel } from './read-model-registry.ts';
 import type { Rebuild } from './rebuild.ts';
 import { RebuildMetrics } from './rebuild-metrics.ts';
+import { RebuildPreparations } from './rebuild-preparations.ts';
 import { RebuildStatements } from './rebuild-statements.ts';
 import { Replay } from './replay.ts';
+import { ReplayFailures } from './replay-failures.ts';
 import { Switch } from './switch.ts';
 
 const IDLE_MS = 1_000;
@@ -19,6 +23,8 @@ const IDLE_MS = 1_000;
 const PARALLEL = 2;
 /** Live messages that wait: from here on, live traffic has a backlog, and a rebuild keeps to its share. */
 const BACKLOG = 1_000;
+/** With fewer messages left, a rebuild has caught up. */
+const NEARLY = 500;
 const MAX_PAUSE_MS = 5_000;
 /** A switch, or its comparison, that has to wait is tried again after this time. */
 const RETRY_MS = 200;
@@ -40,6 +46,10 @@ export class Rebuilds {
     private readonly registry: ReadModelRegistry,
     private readonly build: Build,
     private readonly replay: Replay,
+    private readonly failures: ReplayFailures,
+    private readonly pages: Pages,
+    private readonly preparations: RebuildPreparations,
+    private readonly drain: Drain,
     private readonly differ: Differ,
     private readonly switching: Switch,
     private readonly metrics: RebuildMetrics,
@@ -92,19 +102,25 @@ export class Rebuilds {
   /** One step; returns how long to wait before the next. */
   private async step(rebuild: Rebuild, model: RegisteredModel, stopping: AbortSignal): Promise<number> {
     if (rebuild.status === 'building') return (await this.build.run(rebuild, model)) ? 0 : RETRY_MS;
-    if (rebuild.status === 'comparing') return this.compare(rebuild, model);
+    if (rebuild.status === 'comparing') return this.compare(rebuild, model, stopping);
     const startedAtMs = performance.now();
     const batches = Array.from({ length: PARALLEL }, () => this.replay.batch(rebuild, model, stopping));
     const done = await Promise.all(batches);
     const count = done.reduce((sum, one) => sum + (one?.done ?? 0), 0);
     this.metrics.replayed(rebuild.model, count);
-    if (done.some((one) => one === undefined) && count < BACKLOG) return this.caughtUp(rebuild, model);
+    if (count < NEARLY && (await this.isCaughtUp(rebuild))) return this.caughtUp(rebuild, model);
     // Others are at work on the rest, or it waits for a retry.
     if (!done.some((one) => one?.moved)) return RETRY_MS;
     return this.pauseAfter(performance.now() - startedAtMs);
   }
 
-  /** Nothing is left of what was applied so far. */
+  /** So little is left that the transaction of the switch can apply it: on a busy service there is always something. */
+  private async isCaughtUp(rebuild: Rebuild): Promise<boolean> {
+    if ((await this.failures.lanes(rebuild)).size > 0) return false;
+    return this.pages.isNearEnd(rebuild, NEARLY);
+  }
+
+  /** Nearly nothing is left of what was applied so far. */
   private async caughtUp(rebuild: Rebuild, model: RegisteredModel): Promise<number> {
     if (rebuild.status === 'ready') return IDLE_MS;
     if (rebuild.status === 'replaying') {
@@ -112,6 +128,7 @@ export class Rebuilds {
       await this.statements.moveOn(rebuild.id, 'replaying', needsDiff ? 'comparing' : 'switching');
       return 0;
     }
+    if (await this.preparations.areNext(rebuild, model)) return this.drained(rebuild);
     const pauseMs = await this.switching.run(rebuild, model);
     if (pauseMs === undefined) return this.retryMs();
     this.failedSwitches = 0;
@@ -129,10 +146,15 @@ export class Rebuilds {
     return Math.min(MAX_PAUSE_MS, doubled(RETRY_MS, this.failedSwitches));
   }
 
-  private async compare(rebuild: Rebuild, model: RegisteredModel): Promise<number> {
-    const following = { ...rebuild, status: 'replaying' as const };
-    const diff = await this.differ.run(following, model);
-    if (!diff) return RETRY_MS;
+  /** The next steps apply what needs its `prepare`, while no more comes. */
+  private async drained({ id }: Rebuild): Promise<number> {
+    return (await this.drain.request(id)) ? 0 : RETRY_MS;
+  }
+
+  private async compare(rebuild: Rebuild, model: RegisteredModel, stopping: AbortSignal): Promise<number> {
+    const diff = await this.differ.run(rebuild, model, stopping);
+    if (diff === 'needs-prepare') await this.drain.request(rebuild.id);
+    if (typeof diff === 'string') return RETRY_MS;
     await this.statements.compared(rebuild.id, diff, rebuild.options.dryRun ? 'ready' : 'switching');
     return 0;
   }
@@ -140,7 +162,8 @@ export class Rebuilds {
   /** While live messages wait, a rebuild works no more than its share of the time. */
   private async pauseAfter(busyMs: number): Promise<number> {
     const share = this.settings.rebuildShare / 100;
-    if (share >= 1 || (await this.statements.waiting(BACKLOG)) < BACKLOG) return 0;
+    // A drain makes them wait, until the rebuild has caught up.
+    if (share >= 1 || this.drain.isActive || (await this.statements.waiting(BACKLOG)) < BACKLOG) return 0;
     return Math.min(MAX_PAUSE_MS, Math.round((busyMs * (1 - share)) / share));
   }
 }

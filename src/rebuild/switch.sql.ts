@@ -42,4 +42,5 @@ export const FOLLOW_AGAIN = `UPDATE rebuild SET status = 'replaying', waits_for 
 
 /** $1 rebuild, $2 status, $3 target, $4 ms */
 export const SWITCHED = `
-  UPDATE rebuild SET status = $2, target = $3, switched_at = clock_timestamp(), pause_ms = $4, waits_for = NULL WHERE id = $1`;
+  UPDATE rebuild SET status = $2, target = $3, switched_at = clock_timestamp(), pause_ms = $4, waits_for = NULL,
+         drain_until = NULL, drains = 0 WHERE id = $1`;

@@ -6,7 +6,7 @@ import { ApplyFailed } from '../inbox/denormalizers/denormalizer-runner.ts';
 import { HistorySource } from './history-source.ts';
 import { LaneSource } from './lane-source.ts';
 import type { RegisteredModel } from './read-model-registry.ts';
-import { nextSchema, previousSchema, type Rebuild } from './rebuild.ts';
+import { MAX_TAIL, nextSchema, previousSchema, type Rebuild } from './rebuild.ts';
 import { RebuildPreparations } from './rebuild-preparations.ts';
 import { Replay } from './replay.ts';
 import {
@@ -21,8 +21,8 @@ import {
   SWITCHED,
 } from './switch.sql.ts';
 
-/** What one transaction may still have to apply while all lanes wait for it. */
-const MAX_TAIL = 2_000;
+/** With payloads of 8 MiB each, so that live messages do not wait for long. */
+const MAX_ROUNDS = 5;
 const LOCK_TIMEOUT = '2s';
 const LOCK_NOT_AVAILABLE = '55P03';
 
@@ -91,20 +91,18 @@ export class Switch {
   private async applyTail(rebuild: Rebuild, model: RegisteredModel, tx: Transaction): Promise<void> {
     if ((await this.history.left(rebuild.id, tx)).length > 0)
       throw new NotNow('history is not read to its end; it catches up first');
-    const behind = await this.source.behind(rebuild.id, tx);
-    if (behind.length === 0) return;
-    const perLane = Math.ceil(MAX_TAIL / behind.length);
-    const rows = await this.source.next(behind, perLane, model.types, tx);
-    if (rows.length >= MAX_TAIL)
-      throw new NotNow(
-        `more than ${MAX_TAIL} messages came while it was about to switch; it catches up first`,
-      );
-    if (rows.some((row) => this.preparations.needed(model, row)))
-      throw new NotNow('a message that came last needs its prepare; it catches up first');
-    await this.replay.apply(rebuild, model, rows, new Map(), tx);
-    // One lane has more than its part, or payloads are so large that they are read in parts.
-    if ((await this.source.behind(rebuild.id, tx)).length > 0)
-      throw new NotNow('the last messages were too many for one transaction; it catches up first');
+    // In rounds: one lane may have more than its part, and large payloads are read in parts.
+    for (let round = 1, left = MAX_TAIL; ; round++) {
+      const behind = await this.source.behind(rebuild.id, tx);
+      if (behind.length === 0) return;
+      if (left <= 0 || round > MAX_ROUNDS)
+        throw new NotNow('too many messages came while it was about to switch; it catches up first');
+      const rows = await this.source.next(behind, Math.ceil(left / behind.length), model.types, tx);
+      if (rows.some((row) => this.preparations.needed(model, row)))
+        throw new NotNow('a message that came last needs its prepare; it catches up first');
+      await this.replay.apply(rebuild, model, rows, new Map(), tx);
+      left -= rows.length;
+    }
   }
 
   private async refuseLeftOut({ id, options, direction }: Rebuild, tx: Transaction): Promise<void> {

@@ -13,6 +13,7 @@ import { Piggyback, PiggybackLeases } from '../../lanes/piggyback.ts';
 import { Wakeups } from '../../lanes/wakeups.ts';
 import { LOG, type Log } from '../../telemetry/logger.ts';
 import { type ClaimedMessage, InboxQueue } from '../inbox-queue.ts';
+import { InboxGate } from './inbox-gate.ts';
 import { InboxProcessor } from './inbox-processor.ts';
 import { LaneBudget, OldSnapshots } from './lane-budget.ts';
 import { Preparations } from './preparations.ts';
@@ -23,6 +24,9 @@ import { PrepareLanes } from './prepare-lanes.ts';
  * deliveries that its messages caused.
  */
 const POLL_AGAIN_MS = 10;
+
+/** How often a worker looks whether the gate has opened. */
+const GATE_POLL_MS = 50;
 
 /**
  * Lanes are leased for at least this many times as long as it took to lease them. Where many replicas share few cores, a lease
@@ -61,6 +65,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     private readonly preparations: Preparations,
     private readonly slowLanes: PrepareLanes,
     private readonly snapshots: OldSnapshots,
+    private readonly gate: InboxGate,
     wakeups: Wakeups,
     piggyback: Piggyback,
     loops: Loops,
@@ -100,7 +105,8 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
    */
   private piggybackLease(lanes: ReadonlySet<number>): PiggybackLease<ClaimedMessage> | undefined {
     const resting = this.workers.filter((worker) => worker.isIdle).length;
-    if (resting <= this.piggybacks.size || this.stopping.signal.aborted) return undefined;
+    if (resting <= this.piggybacks.size || this.stopping.signal.aborted || this.gate.isClosed)
+      return undefined;
     const maxRows = this.settings.inboxBatchMessages;
     const piggyback = this.queue.lanes.piggyback([...lanes], { maxLanes: lanes.size, maxRows });
     return this.piggybacks.track(piggyback, (leased) => this.workDirectly(leased));
@@ -138,6 +144,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   }
 
   private async pass(signal: AbortSignal, progressed: () => void): Promise<Next> {
+    if (this.gate.isClosed) return { afterMs: GATE_POLL_MS };
     const maxLanes = await this.lanesToTake();
     const hints = this.hinted;
     this.hinted = new Set();
@@ -195,7 +202,8 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       const beganAtMs = performance.now();
       await this.process(lease, rows, progressed);
       handlingMs += performance.now() - beganAtMs;
-      if (!lease.more || signal.aborted || performance.now() > until || lease.lanes.size === 0) break;
+      const isOver = signal.aborted || this.gate.isClosed || performance.now() > until;
+      if (!lease.more || isOver || lease.lanes.size === 0) break;
       rows = await this.queue.lanes.claim(lease, maxRows);
     }
     const totalMs = performance.now() - startedAtMs;
@@ -222,6 +230,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
 
   /** A lane whose last owners crashed: one message at a time, until the messages that they had claimed are processed. */
   private async suspectPass(signal: AbortSignal, progressed: () => void): Promise<Next> {
+    if (this.gate.isClosed) return { afterMs: GATE_POLL_MS };
     const leased = await this.queue.lanes.leaseSuspect();
     if (!leased) return 'idle';
     const { lease } = leased;
