@@ -210,7 +210,7 @@ export class ReadModelsController {
   }
 
   private async control(name: string, what: Control, { caller }: FastifyRequest): Promise<RebuildView> {
-    await this.store.control(this.known(name).name, what, caller.name);
+    await this.store.control(this.known(name), what, caller.name);
     return this.woken(name);
   }
 

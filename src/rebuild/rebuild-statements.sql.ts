@@ -1,4 +1,4 @@
-const FIELDS = `id, model, target, status, direction, paused, options, migrations, diff IS NOT NULL AS compared`;
+const FIELDS = `id, model, target, status, direction, paused, options, migrations, version, diff IS NOT NULL AS compared`;
 
 /** Those that a replica can work on. */
 export const AT_WORK = `
@@ -46,15 +46,17 @@ export const WAITS_NO_LONGER = 'UPDATE rebuild SET waits_for = NULL WHERE id = $
 export const WAITING = `
   SELECT count(*) AS waiting FROM (SELECT FROM inbox WHERE settled_at IS NULL AND waits IS NULL LIMIT $1) AS ready`;
 
-/** Replicas run it, as of a moment ago: they say so every few seconds. */
-const IS_ALIVE = `seen_at > clock_timestamp() - interval '20 seconds'`;
+/** Replicas that can work on it, as of a moment ago: they say so every few seconds. */
+const REPLICAS = `
+  SELECT FROM read_model_version AS runs
+  WHERE runs.model = rebuild.model AND runs.migrations = rebuild.migrations AND seen_at > clock_timestamp() - interval '20 seconds'`;
 
 /** What an operator sees. $1 model, null: all */
 export const VIEW = `
   SELECT rebuild.*, diff IS NOT NULL AS compared, progress.done, (SELECT count(*)::int FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id) AS left_out,
          extract(epoch FROM clock_timestamp() - replay_from) AS seconds,
-         EXISTS (SELECT FROM read_model_version AS runs
-                 WHERE runs.model = rebuild.model AND runs.migrations = rebuild.migrations AND ${IS_ALIVE}) AS has_replicas
+         EXISTS (${REPLICAS}) AS has_migrations,
+         EXISTS (${REPLICAS} AND runs.version = COALESCE(rebuild.version, runs.version)) AS has_version
   FROM rebuild LEFT JOIN LATERAL (
     SELECT (SELECT sum(done) FROM rebuild_lane WHERE rebuild_lane.rebuild = rebuild.id)::bigint
            + (SELECT COALESCE(sum(passed), 0) FROM rebuild_history WHERE rebuild_history.rebuild = rebuild.id)::bigint AS done
@@ -72,9 +74,13 @@ export const RETRY_LANES =
 /** One that could not be built is built again. $1 rebuild */
 export const TRY_AGAIN = `
   UPDATE rebuild SET status = CASE WHEN replay_from IS NULL THEN 'building' ELSE 'replaying' END, paused = false, failure = NULL WHERE id = $1`;
-/** An operator who asks for the switch accepts what was left out. $1 rebuild, $2 direction */
+/**
+ * An operator who asks for the switch accepts what was left out. A schema that was the living one was changed by whatever code
+ * ran then: the code that runs now goes on with it. $1 rebuild, $2 direction, $3 version
+ */
 export const FOLLOW = `
   UPDATE rebuild SET status = 'replaying', direction = $2, failure = NULL, waits_for = NULL,
+         version = CASE WHEN status = 'ready' THEN version ELSE $3 END,
          options = options || CASE WHEN $2 = 'forward' THEN '{"acceptFailures": true}' ELSE '{}' END::jsonb
   WHERE id = $1`;
 

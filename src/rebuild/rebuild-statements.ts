@@ -32,8 +32,9 @@ export interface RebuildRow extends Rebuild {
   readonly done: number | null;
   readonly left_out: number;
   readonly seconds: number | null;
-  /** Replicas that can work on it. */
-  readonly has_replicas: boolean;
+  /** Whether replicas have its migrations; and of these, some run its version. */
+  readonly has_migrations: boolean;
+  readonly has_version: boolean;
   readonly waits_for: string | null;
   readonly diff: Diff | null;
   readonly failure: Partial<Failure> | null;
@@ -119,8 +120,8 @@ export class RebuildStatements {
   }
 
   /** Follows the living schema again, then switches. */
-  async follow(id: number, direction: Rebuild['direction'], tx: Transaction): Promise<void> {
-    await tx.execute(FOLLOW, [id, direction]);
+  async follow(id: number, direction: Rebuild['direction'], version: string, tx: Transaction): Promise<void> {
+    await tx.execute(FOLLOW, [id, direction, version]);
   }
 
   async stayOnSwitched(id: number, tx: Transaction): Promise<void> {

@@ -61,13 +61,13 @@ export class RebuildStore {
     );
   }
 
-  async control(model: string, what: Control, by: string): Promise<void> {
+  async control({ name: model, version }: RegisteredModel, what: Control, by: string): Promise<void> {
     const done = this.database.transaction(async (tx) => {
       await tx.execute(`SET LOCAL lock_timeout = '5s'`);
       const rebuild = await this.open(model, tx);
       if (!ALLOWED[what].includes(rebuild.status))
         throw new Problem('conflict', `The rebuild of ${model} is ${rebuild.status}: it cannot ${what} now.`);
-      await this.act(rebuild, what, tx);
+      await this.act(rebuild, what, version, tx);
       await this.audit.record({ by, action: `read-model.${what}`, target: model }, tx);
     });
     await refusedIfBusy(
@@ -107,13 +107,13 @@ export class RebuildStore {
     return rebuild;
   }
 
-  private async act(rebuild: Rebuild, what: Control, tx: Transaction): Promise<void> {
+  private async act(rebuild: Rebuild, what: Control, version: string, tx: Transaction): Promise<void> {
     const { id, direction } = rebuild;
     const undoing = what === 'cancel' && direction === 'back';
     if (what === 'resume' && rebuild.status === 'failed') await this.statements.tryAgain(id, tx);
     else if (what === 'pause' || what === 'resume') await this.statements.setPaused(id, what === 'pause', tx);
-    else if (what === 'rollback') await this.statements.follow(id, 'back', tx);
-    else if (what === 'switch') await this.statements.follow(id, 'forward', tx);
+    else if (what === 'rollback') await this.statements.follow(id, 'back', version, tx);
+    else if (what === 'switch') await this.statements.follow(id, 'forward', version, tx);
     else if (undoing) await this.statements.stayOnSwitched(id, tx);
     else await this.statements.end(rebuild, what === 'cancel' ? 'cancelled' : 'dropped', tx);
   }

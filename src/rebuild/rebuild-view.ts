@@ -32,9 +32,10 @@ export function rebuildView(row: RebuildRow): RebuildView {
 /** Where replicas work on it without being asked. */
 const AT_WORK: readonly Status[] = ['building', 'replaying', 'comparing', 'ready', 'switching'];
 
-function waitsForOf({ status, paused, has_replicas, waits_for }: RebuildRow): string | null {
-  if (has_replicas || paused || !AT_WORK.includes(status)) return waits_for;
-  return 'no replica with the role "inbox" has its migrations: start one, or cancel it and start another rebuild';
+function waitsForOf({ status, paused, has_migrations, has_version, waits_for }: RebuildRow): string | null {
+  if (has_version || paused || !AT_WORK.includes(status)) return waits_for;
+  const missing = has_migrations ? 'runs this version of its denormalizers' : 'has its migrations';
+  return `no replica with the role "inbox" ${missing}: start one, or cancel it and start another rebuild`;
 }
 
 function failureView({ error = '', id, source, type, key }: NonNullable<RebuildRow['failure']>) {

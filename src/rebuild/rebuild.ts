@@ -44,6 +44,8 @@ export interface Rebuild {
   readonly paused: boolean;
   readonly options: RebuildOptions;
   readonly migrations: readonly string[];
+  /** Of the denormalizers' code, on the replica that started it. Null: started by a version that did not record it. */
+  readonly version: string | null;
   readonly compared: boolean;
 }
 

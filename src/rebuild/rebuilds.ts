@@ -66,7 +66,7 @@ export class Rebuilds {
     const waits: number[] = [];
     for (const rebuild of await this.statements.atWork()) {
       const model = this.registry.find(rebuild.model);
-      if (model && sameMigrations(rebuild, model))
+      if (model && isSameVersion(rebuild, model))
         waits.push(await this.stepOf(rebuild, () => this.step(rebuild, model, stopping)));
     }
     if (waits.length === 0) return 'idle';
@@ -168,7 +168,7 @@ export class Rebuilds {
   }
 }
 
-/** Replicas of another version, with other migrations, leave a rebuild to those that started it. */
-function sameMigrations({ migrations }: Rebuild, model: RegisteredModel): boolean {
-  return migrations.join() === model.migrations.join();
+/** Replicas with other migrations or other code leave a rebuild to those that started it: its result would be a mixture. */
+function isSameVersion({ migrations, version }: Rebuild, model: RegisteredModel): boolean {
+  return migrations.join() === model.migrations.join() && (version ?? model.version) === model.version;
 }

@@ -19,6 +19,14 @@ class Notes {
     await tx.query('INSERT INTO note (id) VALUES ($1)', [id]);
   }
 }
+/** The same migrations, but what the code does has changed. */
+@Denormalizer({ types: ['noted'] })
+@Injectable()
+class ChangedNotes {
+  async apply({ id }: Message, tx: ReadModelTransaction): Promise<void> {
+    await tx.query('INSERT INTO note (id) VALUES ($1)', [`changed ${id}`]);
+  }
+}
 const V1 = oneTableReadModel('note (id text PRIMARY KEY)', [Notes]);
 
 class Rating1763251300901 implements MigrationInterface {
@@ -47,8 +55,8 @@ afterEach(async () => {
   await database.drop();
 });
 
-async function start(readModel: ReadModel): Promise<RebuildClient> {
-  const replica = await startApp(database, { INBOX_POLL: '20ms' }, [readModel]);
+async function start(readModel: ReadModel, roles = 'api,inbox,upkeep'): Promise<RebuildClient> {
+  const replica = await startApp(database, { INBOX_POLL: '20ms', ROLES: roles }, [readModel]);
   replicas.push(replica);
   return new RebuildClient(replica);
 }
@@ -131,5 +139,45 @@ describe('migrations that differ between replicas', () => {
     await database.query(`INSERT INTO tested.migration (timestamp, name) VALUES (1, 'Removed1')`);
     await rebuilds.act('', {});
     await rebuilds.reached('switched');
+  });
+});
+
+describe('code that differs between replicas', () => {
+  const CHANGED = { ...V1, module: oneTableReadModel('note (id text)', [ChangedNotes]).module };
+  const ids = (schema: string) => database.query(`SELECT id FROM ${schema}.note`);
+
+  it('is not mixed: only replicas that run the version with which a rebuild was started work on it', async () => {
+    const changed = await start(CHANGED, 'api');
+    const old = await start(V1);
+    await post('m-1');
+    await changed.act('', { dryRun: true });
+    await waitsFor(
+      old,
+      /^no replica with the role "inbox" runs this version of its denormalizers: start one/,
+    );
+    await start(CHANGED, 'inbox');
+    await changed.reached('ready');
+    expect([await ids('tested'), await ids('tested__next')]).toEqual([
+      [{ id: 'm-1' }],
+      [{ id: 'changed m-1' }],
+    ]);
+    await replicas.pop()!.close();
+    await database.query(`DELETE FROM read_model_version WHERE version = (SELECT version FROM rebuild)`);
+    await old.act('/switch');
+    await waitsFor(old, /runs this version/);
+    await start(CHANGED, 'inbox');
+    await changed.reached('switched');
+  });
+
+  it('goes on with a schema that was the living one', async () => {
+    const old = await start(V1);
+    await old.act('', {});
+    await old.reached('switched');
+    await replicas.pop()!.close();
+    const changed = await start(CHANGED);
+    await post('m-1');
+    await changed.act('/rollback');
+    await changed.reached('rolled-back');
+    expect(await ids('tested')).toEqual([{ id: 'changed m-1' }]);
   });
 });
