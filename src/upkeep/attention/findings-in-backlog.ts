@@ -1,3 +1,4 @@
+import { rowsOfGroups } from '../observation/backlog-view.ts';
 import { type Observed, SOON_SECONDS } from '../observation/observation-store.ts';
 import type { Finding } from './attention-item.ts';
 
@@ -12,12 +13,11 @@ export function findingsInBacklog(
   at: Date,
   isPulled: (listener: string) => boolean,
 ): Finding[] {
-  const groups = observed.filter(({ name }) => name === 'group_members').map(({ group }) => group!);
   return [
     ...inconsistent(observed),
     ...expiring(observed),
     ...observed.flatMap((row) => old(row, at, isPulled)),
-    ...groups.flatMap((group) => ofGroup(group, observed, at)),
+    ...rowsOfGroups(observed).flatMap(([group, own]) => ofGroup(group, own, at)),
   ];
 }
 
@@ -79,8 +79,7 @@ function expiring(observed: readonly Observed[]): Finding[] {
   ];
 }
 
-function ofGroup(group: string, observed: readonly Observed[], at: Date): Finding[] {
-  const own = observed.filter((row) => row.group === group);
+function ofGroup(group: string, own: readonly Observed[], at: Date): Finding[] {
   const [lag, seconds] = [sumOf(own, 'group_lag_messages'), sumOf(own, 'group_lag_seconds')];
   const [unowned, expired] = [sumOf(own, 'group_partitions_unowned'), sumOf(own, 'group_messages_expired')];
   const found: Finding[] = [];

@@ -1,26 +1,41 @@
+import { groupBy } from '../../database/group-by.ts';
 import type { BacklogView, GroupBacklog, QueueView } from './backlog.openapi.ts';
 import type { Observed } from './observation-store.ts';
 
 /** The backlog as the API returns it: of the inbox, of each listener, including deleted ones with pending deliveries, and of each group. */
 export function backlogView(observedAt: Date, observed: readonly Observed[]): BacklogView {
-  const pendingDeliveries = observed.filter(({ name, stage }) => name === 'backlog' && stage === 'outbox');
-  const listeners = [...new Set(pendingDeliveries.map(({ listener }) => listener!))];
   const inbox = observed.filter(({ stage }) => stage === 'inbox');
-  const groups = observed.filter(({ name }) => name === 'group_members').map(({ group }) => group!);
   return {
     observedAt,
     inbox: { ...queueView(inbox), scheduled: sumOf(inbox, 'backlog', ['scheduled']) },
-    listeners: listeners.toSorted().map((name) => {
-      const own = observed.filter(({ listener }) => listener === name);
+    listeners: named(observed, ({ listener }) => listener, 'backlog').map(([name, own]) => {
       const isPulled = own.some((one) => one.name === 'pull_in_flight');
       const inFlight = isPulled ? { inFlight: sumOf(own, 'pull_in_flight') } : {};
       return { name, ...queueView(own), ...inFlight, circuitOpen: sumOf(own, 'circuit_open') > 0 };
     }),
-    groups: groups.toSorted().map((name) => ({
-      name,
-      ...groupView(observed.filter(({ group }) => group === name)),
-    })),
+    groups: rowsOfGroups(observed).map(([name, own]) => ({ name, ...groupView(own) })),
   };
+}
+
+/** Every group with its rows. */
+export function rowsOfGroups(observed: readonly Observed[]): [name: string, rows: Observed[]][] {
+  return named(observed, ({ group }) => group, 'group_members');
+}
+
+/**
+ * Those that have the measure, each with all of its rows, by name. The rows are gone through once, not once for each name: it
+ * happens every second, and there may be a thousand listeners.
+ */
+function named(
+  observed: readonly Observed[],
+  nameOf: (row: Observed) => string | null,
+  measure: string,
+): [name: string, rows: Observed[]][] {
+  return groupBy(observed, nameOf)
+    .map((rows): [string | null, Observed[]] => [nameOf(rows[0]!), rows])
+    .filter((pair): pair is [string, Observed[]] => pair[0] !== null)
+    .filter(([, rows]) => rows.some(({ name }) => name === measure))
+    .toSorted(([a], [b]) => (a < b ? -1 : 1));
 }
 
 function queueView(rows: readonly Observed[]): QueueView {
