@@ -34,6 +34,8 @@ declare module 'fastify' {
 export interface Caller extends Binding {
   readonly name: string;
   readonly scopes: readonly Scope[];
+  /** What proved it, if it was the cookie of a session. */
+  readonly session?: string;
 }
 
 /** Declares who may call a route. Every route needs it: the service does not start with a route that lacks it. */

@@ -83,10 +83,10 @@ describe('a session', () => {
   it('is kept by the browser for this host alone, out of reach of scripts and of other sites', async () => {
     const cookie = (await signIn(READ_KEY)).headers.get('set-cookie');
     expect(cookie).toMatch(
-      /^sluice_session=read\.\d+\.[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
+      /^sluice_session_[0-9a-f]{8}=read\.\d+\.[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
     );
     const secure = (await signIn(READ_KEY, HTTPS)).headers.get('set-cookie');
-    expect(secure).toMatch(/^__Host-sluice_session=read\.[^;]+; Path=\/; HttpOnly; .*; Secure$/);
+    expect(secure).toMatch(/^__Host-sluice_session_[0-9a-f]{8}=read\.[^;]+; Path=\/; HttpOnly; .*; Secure$/);
     const [name] = secure!.split(';');
     expect((await callWith(name!, 'GET', '/v1/session', HTTPS)).status).toBe(200);
     // Under TLS a cookie without the prefix may have been set by anyone.
@@ -271,12 +271,42 @@ describe('a session', () => {
   });
 
   it('ends with a sign-out', async () => {
-    const ended = await callWith(await cookieOf(READ_KEY), 'DELETE', '/v1/session', SAME_ORIGIN);
+    const cookie = await cookieOf(READ_KEY);
+    const ended = await callWith(cookie, 'DELETE', '/v1/session', SAME_ORIGIN);
     expect([ended.status, ended.headers.get('set-cookie')]).toEqual([
       204,
-      'sluice_session=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0',
+      `${cookie.split('=')[0]}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0`,
     ]);
     expect((await one.call('GET', '/v1/session', { key: null })).status).toBe(401);
+  });
+
+  it('does not end, nor is ended by, the session of another service on this host: a browser tells no ports apart', async () => {
+    const other = await startApp(database, {
+      SECRETS_KEYS: `other=${Buffer.alloc(32, 3).toString('base64')}`,
+      ROLES: 'api',
+    });
+    try {
+      const cookies = [await cookieOf(ADMIN_KEY), await cookieOf(READ_KEY, other)];
+      const names = cookies.map((cookie) => cookie.split('=')[0]!);
+      expect(new Set(names).size).toBe(2);
+      for (const jar of [cookies, cookies.toReversed()]) {
+        const nameAt = async (replica: TestApp) =>
+          (await callWith(jar.join('; '), 'GET', '/v1/session', {}, replica)).body.name;
+        expect([await nameAt(one), await nameAt(other)]).toEqual(['admin', 'read']);
+      }
+      const ended = await callWith(cookies.join('; '), 'DELETE', '/v1/session', SAME_ORIGIN, other);
+      expect(ended.headers.getSetCookie().map((cookie) => cookie.split('=')[0])).toEqual([names[1]]);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('has ended also where its cookie has the name of the previous version', async () => {
+    const value = (await cookieOf(READ_KEY)).split('=')[1];
+    const cookie = `sluice_session=${value}`;
+    expect((await callWith(cookie, 'GET', '/v1/session')).status).toBe(200);
+    const ended = await callWith(cookie, 'DELETE', '/v1/session', SAME_ORIGIN);
+    expect(ended.headers.getSetCookie().map((one) => one.split('=')[0])).toContain('sluice_session');
   });
 
   it('is not needed without API keys on this machine', async () => {

@@ -4,7 +4,7 @@ import { bearerToken, type Caller, unauthenticated } from '../access.ts';
 import { ApiKeys } from '../keys/api-keys.ts';
 import type { Authenticator } from '../server.ts';
 import { rejectOtherSites, rejectPagesOfOtherSites } from './same-origin.ts';
-import { sessionCookieOf } from './session-cookie.ts';
+import { sessionCookiesOf } from './session-cookie.ts';
 import { Sessions } from './sessions.ts';
 
 export interface Authenticated {
@@ -28,11 +28,11 @@ export class Callers implements Authenticator {
   /** Throws a 401, or a 403 if a page of another site tries to use the session or the key. */
   async authenticate(request: FastifyRequest): Promise<Authenticated> {
     if (this.anonymous) return { caller: this.anonymous };
-    const cookie = request.headers.authorization === undefined ? sessionCookieOf(request) : undefined;
-    if (cookie !== undefined) {
+    const cookies = request.headers.authorization === undefined ? sessionCookiesOf(request) : [];
+    if (cookies.length > 0) {
       rejectOtherSites(request);
-      const session = await this.sessions.find(cookie);
-      if (session) return session;
+      const session = await this.sessions.find(cookies);
+      if (session) return { ...session, caller: { ...session.caller, session: session.cookie.value } };
       throw unauthenticated('The session is over. Sign in again, or send an API key.');
     }
     const caller = await this.apiKeys.callerOf(bearerToken(request));

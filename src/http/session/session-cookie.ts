@@ -3,6 +3,8 @@ import type { TLSSocket } from 'node:tls';
 import type { FastifyRequest } from 'fastify';
 
 export const SESSION_SECONDS = 12 * 60 * 60;
+/** Each is a signature to check. */
+const MAX_COOKIES = 20;
 
 /** The api key of a session; its secret hash is part of the signature, so a key with another secret has other sessions. */
 export interface SessionKey {
@@ -42,22 +44,41 @@ function signatureOf({ id, hash }: SessionKey, seconds: number, signingKey: Buff
   return createHmac('sha256', signingKey).update(`${id}.${seconds}.`).update(hash).digest();
 }
 
-/** The value of the session cookie of a request. */
-export function sessionCookieOf(request: FastifyRequest): string | undefined {
-  const prefix = `${cookieName(request)}=`;
-  const pairs = (request.headers.cookie ?? '').split(';').map((pair) => pair.trim());
-  return pairs.find((pair) => pair.startsWith(prefix))?.slice(prefix.length);
+export interface SessionCookie {
+  readonly name: string;
+  readonly value: string;
+}
+
+/**
+ * The session cookies of a request. A browser sends those of every service on the host, whatever their ports and paths are; the
+ * signature tells which one is of this service.
+ */
+export function sessionCookiesOf(request: FastifyRequest): SessionCookie[] {
+  const base = baseName(request);
+  return (request.headers.cookie ?? '')
+    .split(';')
+    .map((pair) => /^\s*([^=]+)=(.*?)\s*$/.exec(pair))
+    .filter((match) => match !== null)
+    .map(([, name, value]) => ({ name: name!, value: value! }))
+    .filter(({ name }) => name === base || name.startsWith(`${base}_`))
+    .slice(0, MAX_COOKIES);
+}
+
+/** Services with different keys have different names, so none replaces or removes the session of another. */
+export function sessionCookieName(request: FastifyRequest, signingKey: Buffer): string {
+  const mark = createHmac('sha256', signingKey).update('cookie name').digest('hex').slice(0, 8);
+  return `${baseName(request)}_${mark}`;
 }
 
 /** The `Set-Cookie` header that gives a session to the browser; without a value it takes the session away. */
-export function sessionCookie(request: FastifyRequest, value: string | undefined): string {
+export function setSessionCookie(request: FastifyRequest, name: string, value: string | undefined): string {
   const attributes = ['Path=/', 'HttpOnly', 'SameSite=Strict', `Max-Age=${value ? SESSION_SECONDS : 0}`];
   if (isHttps(request)) attributes.push('Secure');
-  return [`${cookieName(request)}=${value ?? ''}`, ...attributes].join('; ');
+  return [`${name}=${value ?? ''}`, ...attributes].join('; ');
 }
 
 /** With the prefix the browser guarantees that no other host of the domain and no page without TLS has set it. */
-function cookieName(request: FastifyRequest): string {
+function baseName(request: FastifyRequest): string {
   return isHttps(request) ? '__Host-sluice_session' : 'sluice_session';
 }
 

@@ -9,7 +9,7 @@ import { validBody } from '../valid-body.ts';
 import { type Authenticated, Callers } from './callers.ts';
 import { rejectOtherSites } from './same-origin.ts';
 import { SESSION } from './session.openapi.ts';
-import { sessionCookie } from './session-cookie.ts';
+import { sessionCookiesOf, setSessionCookie } from './session-cookie.ts';
 import { Sessions } from './sessions.ts';
 
 export class StartSession {
@@ -46,9 +46,9 @@ export class SessionController {
   ) {
     // Another site could sign its visitors in with a key of its own, and read what they then do.
     if (request.headers['sec-fetch-site'] !== undefined) rejectOtherSites(request);
-    const session = await this.sessions.start(key);
+    const session = await this.sessions.start(key, request);
     if (!session) throw unauthenticated('The API key is unknown or revoked.');
-    void reply.header('set-cookie', sessionCookie(request, session.cookie));
+    void reply.header('set-cookie', setSessionCookie(request, session.cookie.name, session.cookie.value));
     return this.viewOf(session);
   }
 
@@ -66,9 +66,11 @@ export class SessionController {
   @Allow('console', 'none')
   @ApiOperation({ summary: 'Sign out: the cookie is removed.' })
   @ApiResponse({ status: 204, description: 'Signed out.' })
-  end(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): void {
+  async end(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<void> {
     if (request.headers['sec-fetch-site'] !== undefined) rejectOtherSites(request);
-    void reply.header('set-cookie', sessionCookie(request, undefined));
+    const names = await this.sessions.namesOf(sessionCookiesOf(request), request);
+    const removed = names.map((name) => setSessionCookie(request, name, undefined));
+    void reply.header('set-cookie', removed);
   }
 
   private viewOf({ caller, expiresAt }: Authenticated) {

@@ -5,7 +5,6 @@ import { Allow, permits } from '../../http/access.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { Callers } from '../../http/session/callers.ts';
-import { sessionCookieOf } from '../../http/session/session-cookie.ts';
 import { SNAPSHOT } from './live.openapi.ts';
 import { LiveStreams, type StreamOwner } from './live-streams.ts';
 import { Viewer } from './viewer.ts';
@@ -74,10 +73,10 @@ export class LiveController {
   }
 }
 
-/** A caller with an API key cannot claim to be many by cookies: only without a key is the cookie what was authenticated. */
+/** A caller with an API key cannot claim to be many by cookies: they count only if one was authenticated. */
 function ownerOf(request: FastifyRequest): StreamOwner {
-  const cookie = request.headers.authorization === undefined ? sessionCookieOf(request) : undefined;
-  return cookie === undefined
-    ? { id: request.caller.name, maxStreams: MAX_PER_KEY }
-    : { id: cookie, maxStreams: MAX_PER_SESSION };
+  const { name, session } = request.caller;
+  return session === undefined
+    ? { id: name, maxStreams: MAX_PER_KEY }
+    : { id: session, maxStreams: MAX_PER_SESSION };
 }
