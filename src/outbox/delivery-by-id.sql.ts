@@ -1,9 +1,6 @@
 import { utc } from '../database/utc.ts';
 import { ATTEMPT, ATTEMPTS_OF, JOIN_LEASE, STATUS } from './fan-out/delivery-view.ts';
 
-/** How many deliveries are read to find one that is not in an index. */
-export const MAX_NEWEST = 50_000;
-
 const DELIVERY = `
   SELECT outbox.position, outbox.lane, outbox.key AS order_key, outbox.listener AS listener_number, outbox.id,
          listener.name AS listener, listener.deleted_at IS NOT NULL AS deleted, ${STATUS} AS status, ${ATTEMPT} AS attempt,

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Reads } from '../database/reads.ts';
-import { FIND_DELIVERY, FIND_NEWEST, MAX_NEWEST } from './delivery-by-id.sql.ts';
+import { FIND_DELIVERY, FIND_NEWEST } from './delivery-by-id.sql.ts';
 import type { DeliveryRow } from './fan-out/delivery-view.ts';
 
 export interface FoundDelivery extends DeliveryRow {
@@ -17,6 +17,9 @@ export interface FoundDelivery extends DeliveryRow {
   readonly type: string | null;
   readonly key: string | null;
 }
+
+/** How many deliveries are read to find one that is not in an index. */
+export const MAX_NEWEST = 50_000;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 

@@ -63,6 +63,19 @@ describe('history', () => {
       explanation: 'It ended as finished.',
     });
     expect((await replica.call('GET', '/v1/messages/other')).status).toBe(404);
+    const found = async (id: string) => (await replica.call('GET', `/v1/find?q=${id}`)).body.items;
+    const source = 'urn:sluice:api-keys/admin';
+    expect(await found('plain')).toEqual([
+      {
+        kind: 'message',
+        id: 'plain',
+        source,
+        status: 'finished',
+        type: 'urn:kept/a',
+        at: expect.any(String),
+      },
+    ]);
+    expect(await found('other')).toEqual([]);
   });
 
   it('still recognises duplicates, and conflicts', async () => {

@@ -5,6 +5,7 @@ import { Allow } from '../../http/access.ts';
 import { Problem } from '../../http/problems.ts';
 import { queryOf } from '../../http/query.ts';
 import { TEXT, TIME } from '../../http/schema.ts';
+import { MAX_NEWEST } from '../../outbox/delivery-store.ts';
 import { FindStore, type Found } from './find-store.ts';
 
 const MAX_TEXT = 256;
@@ -43,8 +44,7 @@ export class FindController {
   @Allow('read')
   @ApiOperation({
     summary: 'What a text names: a message id, a webhook id, a key, or the beginning of a name.',
-    description:
-      'Messages by their exact id, of all sources; a delivery by its id; a key; listeners, topics, groups and schedules whose names start with the text.',
+    description: `Messages by their exact id, of all sources, also those in history; a delivery by its id, if it is or was a dead letter or among the ${MAX_NEWEST.toLocaleString('en')} that were created last; a key; listeners, topics, groups and schedules whose names start with the text.`,
   })
   @ApiQuery({ name: 'q', description: 'The text, up to 256 characters.' })
   @ApiResponse({ status: 200, description: 'What was found.', schema: FOUND })

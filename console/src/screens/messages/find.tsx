@@ -44,7 +44,9 @@ export function Find() {
             items.length === 0 ? (
               <Empty title="Nothing has this id or name">
                 Ids and keys have to be complete; names of listeners, topics, groups and schedules may be cut
-                off. A message whose retention is over is gone.
+                off. A message whose retention is over, and that is not in history, is gone. A webhook id is
+                found among the 50,000 deliveries that were created last, and of dead letters: of older ones,
+                look for the id of the message.
               </Empty>
             ) : (
               <Table
