@@ -21,7 +21,7 @@ export async function startPrefixProxy(target: string, prefix: string): Promise<
   const server = createServer((incoming, response) => {
     if (!incoming.url!.startsWith(prefix)) return void response.writeHead(404).end('outside of the prefix');
     const path = `/${incoming.url!.slice(prefix.length)}`;
-    const status = refused.get(path);
+    const status = refused.get(path.split('?')[0]!);
     if (status) return void response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>away</h1>');
     forward(incoming, response, `${target}${path}`);
   });

@@ -1,4 +1,6 @@
+import type { Failure } from '../api.ts';
 import { Dialog, show } from './dialog.tsx';
+import { Failed } from './states.tsx';
 import { say } from './toast.tsx';
 
 /** The clipboard is only there over https or on localhost: elsewhere the text is shown to be copied by hand. */
@@ -10,6 +12,19 @@ export async function copy(text: string, what: string): Promise<void> {
     show(
       <Dialog title={`Copy ${what}`}>
         <textarea class="code" readOnly rows={8} aria-label={what} value={text} />
+      </Dialog>,
+    );
+  }
+}
+
+/** The same of a text that is fetched first, which may fail. */
+export async function copyFetched(fetched: Promise<string>, what: string): Promise<void> {
+  try {
+    await copy(await fetched, what);
+  } catch (failure) {
+    show(
+      <Dialog title={`Copy ${what}`}>
+        <Failed failure={failure as Failure} />
       </Dialog>,
     );
   }

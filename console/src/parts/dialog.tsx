@@ -3,15 +3,23 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
 const open = signal<ComponentChildren>(null);
+/** The screen over which it was opened. */
+let shownAt: string | undefined;
 
 /** Shows a dialog. `<dialog>` keeps the focus inside, and gives it back to what had it before. */
 export function show(content: ComponentChildren): void {
+  shownAt = location.hash;
   open.value = content;
 }
 
 export function close(): void {
   open.value = null;
 }
+
+// A link in a dialog, or "back", leads to a screen that the dialog would cover. One that was opened with that screen stays.
+addEventListener('hashchange', () => {
+  if (location.hash !== shownAt) close();
+});
 
 export function DialogHost() {
   const element = useRef<HTMLDialogElement>(null);

@@ -38,7 +38,7 @@ function Replay({ name }: { name: string }) {
       title={`Replay to ${name}`}
       onSubmit={start}
       footer={
-        <button type="submit" class="primary" disabled={isBusy || !body || matched.count === 0}>
+        <button type="submit" class="primary" disabled={isBusy || !body || !matched.count}>
           {isBusy ? 'Starting…' : 'Start the replay'}
         </button>
       }

@@ -3,7 +3,7 @@ import { getText, path, send } from '../../api.ts';
 import type { Message, Why } from '../../api-types.ts';
 import { useGet } from '../../load.ts';
 import { Act, ask } from '../../parts/confirm.tsx';
-import { CopyButton, copy } from '../../parts/copy.tsx';
+import { CopyButton, copyFetched } from '../../parts/copy.tsx';
 import { Facts, Heading, Section } from '../../parts/heading.tsx';
 import { KeyLink, Text } from '../../parts/links.tsx';
 import { Failed, Show } from '../../parts/states.tsx';
@@ -89,13 +89,13 @@ function Actions({ of: message }: { of: Message }) {
   const { id, source, status, key } = message;
   const letter = `${path`v1/dead-letters/${id}`}`;
   const which = `?stage=inbox&source=${encodeURIComponent(source)}`;
-  const copyCurl = async () => {
+  const fetchCurl = async () => {
     const { text } = await getText(path`v1/messages/${id}/payload`, { source });
-    await copy(curlOf(message, text, new URL('../', document.baseURI).href), 'the curl command');
+    return curlOf(message, text, new URL('../', document.baseURI).href);
   };
   return (
     <>
-      <button type="button" onClick={() => void copyCurl()}>
+      <button type="button" onClick={() => void copyFetched(fetchCurl(), 'the curl command')}>
         Copy as curl
       </button>
       <Act label="Hold its key…" onClick={() => askHold(key)} />

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { type Failure, getText, path, urlOf } from '../../api.ts';
 import { bytes } from '../../format.ts';
-import { copy } from '../../parts/copy.tsx';
+import { copyFetched } from '../../parts/copy.tsx';
 import { Section } from '../../parts/heading.tsx';
 import { Failed } from '../../parts/states.tsx';
 
@@ -50,7 +50,8 @@ export function Payload({ id, source }: { id: string; source: string }) {
 }
 
 async function copyWhole(at: string, source: string): Promise<void> {
-  await copy((await getText(at, { source })).text, 'the payload');
+  const fetched = getText(at, { source }).then(({ text }) => text);
+  await copyFetched(fetched, 'the payload');
 }
 
 function Shown({ of: { text, total }, more }: { of: Loaded; more: () => void }) {

@@ -23,6 +23,7 @@ function Seek({ of: { name, members } }: { of: Group }) {
   const [value, setValue] = useState('');
   const to = bodyOf(target, value);
   const plan = usePlan(name, to);
+  const isPlanned = plan !== undefined && !(plan instanceof Failure);
   const alive = members.filter((member) => member.alive).length;
   const { isBusy, failure, start } = useAction(async () => {
     const { again, skipped } = await send<SeekResult>('POST', path`v1/groups/${name}/seek`, { to });
@@ -35,7 +36,7 @@ function Seek({ of: { name, members } }: { of: Group }) {
       title={`Seek ${name}`}
       onSubmit={start}
       footer={
-        <button type="submit" class="primary" disabled={isBusy || !to || alive > 0}>
+        <button type="submit" class="primary" disabled={isBusy || !isPlanned || alive > 0}>
           {isBusy ? 'Working…' : 'Seek'}
         </button>
       }
