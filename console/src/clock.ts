@@ -12,6 +12,9 @@ export function serviceTime(at: string): void {
   skewMs = Math.abs(ahead) > SKEW_THAT_MATTERS_MS ? ahead : 0;
 }
 
-setInterval(() => {
+function tick(): void {
   if (!document.hidden) now.value = Date.now() + skewMs;
-}, 1_000);
+}
+
+setInterval(tick, 1_000);
+document.addEventListener('visibilitychange', tick);

@@ -1,5 +1,5 @@
 import { duration } from './format.ts';
-import { type Liveness, liveness, outage, paused, silentMs } from './live.ts';
+import { type Liveness, liveness, outage, paused, silentMs, snapshot } from './live.ts';
 import { refresh } from './load.ts';
 
 const TITLES: Readonly<Record<Liveness, string>> = {
@@ -32,6 +32,6 @@ export function LiveIndicator() {
 
 function textOf(state: Liveness): string {
   if (state === 'connecting') return 'connecting…';
-  if (state !== 'lost') return state;
+  if (state !== 'lost' || snapshot.value === undefined) return state;
   return `lost ${duration(Math.round((silentMs.value ?? 0) / 1_000))} ago`;
 }

@@ -11,6 +11,8 @@ const LOST_AFTER_MS = 4_000;
 export const snapshot = signal<Snapshot | undefined>(undefined);
 /** By this browser's clock. */
 const receivedAt = signal<number | undefined>(undefined);
+/** When the first stream was asked for. */
+const startedAt = signal<number | undefined>(undefined);
 /** Why the service cannot say anything new, by its own words. */
 export const outage = signal<string | undefined>(undefined);
 /** Set by the operator; nothing moves until it is unset. */
@@ -24,14 +26,13 @@ export type Liveness = 'connecting' | 'live' | 'paused' | 'lost';
 
 export const liveness = computed<Liveness>(() => {
   if (paused.value) return 'paused';
-  const age = silentMs.value;
-  if (age === undefined) return 'connecting';
-  return outage.value !== undefined || age > LOST_AFTER_MS ? 'lost' : 'live';
+  if (outage.value !== undefined || (silentMs.value ?? 0) > LOST_AFTER_MS) return 'lost';
+  return snapshot.value === undefined ? 'connecting' : 'live';
 });
 
-/** Since the last snapshot; undefined before the first one. */
+/** Since the last snapshot; before the first one, since it was asked for. */
 export const silentMs = computed(() => {
-  const at = receivedAt.value;
+  const at = receivedAt.value ?? startedAt.value;
   // Read for its tick alone: the clock of the service says nothing about this connection.
   void now.value;
   return at === undefined ? undefined : Math.max(0, Date.now() - at);
@@ -47,6 +48,7 @@ const isWanted = computed(() => session.value.kind === 'signed-in' && !paused.va
 export function followLive(): void {
   effect(() => {
     if (!isWanted.value) return;
+    startedAt.value = startedAt.peek() ?? Date.now();
     // A refusal may mean that the session is over.
     const stream = new Stream(urlOf('v1/live'), { snapshot: take, outage: takeOutage, refused: readSession });
     return () => stream.close();

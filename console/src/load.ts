@@ -9,6 +9,8 @@ export interface Loaded<T> {
   readonly isLoading: boolean;
   /** When the data came, by this browser's clock. */
   readonly at: number | undefined;
+  /** How often they should be new; undefined: only when they are asked for. */
+  readonly everySeconds: number | undefined;
   reload(): void;
 }
 
@@ -50,22 +52,29 @@ export function useGet<T>(path: string | undefined, query: Query = {}, everySeco
 
   const reload = useCallback(() => setRound({}), []);
   const repeat = useCallback(() => setRound({ repeats: current.current }), []);
-  useEvery(everySeconds, repeat);
+  useEvery(everySeconds, repeat, reload);
   useRefresh(reload);
 
   const own = state.key === key ? state : { key };
   const isLoading = own.data === undefined && own.failure === undefined;
-  return { data: own.data, failure: own.failure, isLoading, at: own.at, reload };
+  return { data: own.data, failure: own.failure, isLoading, at: own.at, everySeconds, reload };
 }
 
-function useEvery(seconds: number | undefined, run: () => void): void {
+function useEvery(seconds: number | undefined, repeat: () => void, reload: () => void): void {
   useEffect(() => {
     if (seconds === undefined) return;
-    const timer = setInterval(() => {
+    const ifSeen = (run: () => void) => () => {
       if (!document.hidden && !paused.value) run();
-    }, seconds * 1_000);
-    return () => clearInterval(timer);
-  }, [seconds, run]);
+    };
+    const timer = setInterval(ifSeen(repeat), seconds * 1_000);
+    // What was read before the tab was hidden may be hours old.
+    const onSeenAgain = ifSeen(reload);
+    document.addEventListener('visibilitychange', onSeenAgain);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', onSeenAgain);
+    };
+  }, [seconds, repeat, reload]);
 }
 
 /** The key `r`, or a finished action: everything on the screen is read again. */
@@ -90,7 +99,10 @@ export interface Pages<T> extends Omit<Loaded<Page<T>>, 'data'> {
 /** More rows than this are not put on one page: a filter finds them better. */
 const MAX_ROWS = 1_000;
 
-/** A list page by page. Repeating it by itself ends with the second page: rows that one reads must not move. */
+/**
+ * A list page by page. Repeating it by itself ends with the second page: rows that one reads must not move. What is read again on
+ * purpose starts at the first page: a row may have moved from one page to the other.
+ */
 export function usePages<T>(path: string, query: Query = {}, everySeconds?: number): Pages<T> {
   const key = `${path}?${JSON.stringify(query)}`;
   const [rest, setRest] = useState<{ key: string; pages: readonly Page<T>[]; failure?: Failure }>({
@@ -102,6 +114,9 @@ export function usePages<T>(path: string, query: Query = {}, everySeconds?: numb
   const first = useGet<Page<T>>(path, { limit: 100, ...query }, pages.length ? undefined : everySeconds);
   const items = [...(first.data?.items ?? []), ...pages.flatMap((page) => page.items)];
   const next = pages.at(-1)?.next ?? (pages.length ? null : (first.data?.next ?? null));
+
+  const forget = useCallback(() => setRest({ key, pages: [] }), [key]);
+  useRefresh(forget);
 
   const more = () => {
     if (!next || isLoadingMore) return;
@@ -118,11 +133,12 @@ export function usePages<T>(path: string, query: Query = {}, everySeconds?: numb
     failure: first.failure ?? (rest.key === key ? rest.failure : undefined),
     isLoading: first.isLoading,
     at: first.at,
+    everySeconds,
     hasMore: next !== null && items.length < MAX_ROWS,
     isLoadingMore,
     more,
     reload: () => {
-      setRest({ key, pages: [] });
+      forget();
       first.reload();
     },
   };

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Failure } from '../api.ts';
 import type { Loaded, Pages } from '../load.ts';
+import { AsOf } from './as-of.tsx';
 
 /** What would be here, when nothing is. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
@@ -42,6 +43,7 @@ export function Show<T>({
     <>
       {of.failure && <Failed failure={of.failure} retry={of.reload} />}
       {of.isLoading && <p class="loading">Loading {what}…</p>}
+      <AsOf of={of} />
       {of.data !== undefined && children(of.data)}
     </>
   );
@@ -63,6 +65,7 @@ export function ShowPages<T>({
     <>
       {of.failure && <Failed failure={of.failure} retry={of.reload} />}
       {of.isLoading && <p class="loading">Loading {what}…</p>}
+      <AsOf of={of} />
       {isEmpty && empty}
       {of.items.length > 0 && children(of.items)}
       {of.hasMore && (

@@ -1,6 +1,7 @@
 import type { Activity } from '../../api-types.ts';
-import { snapshot } from '../../live.ts';
+import { liveness, outage, snapshot } from '../../live.ts';
 import { useGet } from '../../load.ts';
+import { AsOf } from '../../parts/as-of.tsx';
 import { Heading } from '../../parts/heading.tsx';
 import { AttentionList } from './attention.tsx';
 import { Flow } from './flow.tsx';
@@ -17,11 +18,25 @@ export function Now() {
       {current ? (
         <>
           <AttentionList items={current.attention.items} />
+          <AsOf of={activity} />
           <Flow backlog={current.backlog} rates={current.rates} activity={activity.data} />
         </>
       ) : (
-        <p class="loading">Waiting for the first snapshot of the service…</p>
+        <Waiting />
       )}
     </>
+  );
+}
+
+/** Before the first snapshot. */
+function Waiting() {
+  if (liveness.value !== 'lost') return <p class="loading">Waiting for the first snapshot of the service…</p>;
+  return (
+    <div class="failed" role="alert">
+      <p>
+        <strong>No numbers yet.</strong> {outage.value ?? 'Nothing comes from the service.'} It is tried again
+        by itself.
+      </p>
+    </div>
   );
 }

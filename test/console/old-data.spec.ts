@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { LiveStore } from '../../src/upkeep/live/live-store.ts';
+import { describeInBrowser } from '../support/browser.ts';
+import { sharedConsole } from '../support/console.ts';
+import { type PrefixProxy, startPrefixProxy } from '../support/prefix-proxy.ts';
+import { until } from '../support/until.ts';
+
+/** Nothing repeats by itself. */
+const NO_INTERVALS = 'setInterval = () => 0;';
+
+const VISIBLE = (isVisible: boolean) =>
+  `Object.defineProperty(document, 'hidden', { value: ${!isVisible}, configurable: true });
+   document.dispatchEvent(new Event('visibilitychange'));`;
+
+describeInBrowser('E14 old data in the console', () => {
+  const { replica, visit } = sharedConsole();
+  let proxy: PrefixProxy;
+
+  beforeAll(async () => {
+    proxy = await startPrefixProxy(replica.url, '/x/y/');
+  });
+  afterAll(() => proxy?.close());
+
+  it('say how old they are while they cannot be read again', async () => {
+    const page = await visit('#/holds', { at: proxy.url });
+    await page.getByText('merging two accounts').waitFor();
+    proxy.refuse('/v1/holds', 502);
+    const age = page.getByText(/^as of \d+ s ago$/);
+    await age.waitFor();
+    expect(await page.getByText('merging two accounts').count()).toBe(1);
+    proxy.refuse('/v1/holds', 0);
+    await age.waitFor({ state: 'detached' });
+  });
+
+  it('are read again at once when a hidden tab is seen again', async () => {
+    const page = await visit('#/holds', { script: NO_INTERVALS });
+    await page.getByText('merging two accounts').waitFor();
+    await replica.call('PUT', '/v1/keys/meanwhile/hold', { body: { reason: 'set while nobody saw it' } });
+    await page.evaluate(VISIBLE(false));
+    await page.evaluate(VISIBLE(true));
+    await page.getByText('set while nobody saw it').waitFor();
+    await replica.call('DELETE', '/v1/keys/meanwhile/hold');
+  });
+
+  it('are not waited for without a word if the database is away when the console is opened', async () => {
+    const store = replica.app.nest.get(LiveStore);
+    const read = store.read.bind(store);
+    store.read = () => Promise.reject(new Error('planted'));
+    try {
+      const page = await visit('#/now');
+      await page.getByText('The backlog cannot be read; see the log. It is tried again by itself.').waitFor();
+      await page.getByRole('button', { name: 'lost', exact: true }).waitFor();
+      store.read = read;
+      await page.getByText('The life of a message').waitFor();
+      await page.getByRole('button', { name: 'live', exact: true }).waitFor();
+    } finally {
+      store.read = read;
+    }
+  });
+
+  it('of later pages are not mixed with a first page that was read again', async () => {
+    const messages = Array.from({ length: 60 }, (_, n) => ({ id: `paged-${n}`, type: 'paged', payload: n }));
+    await replica.call('POST', '/v1/messages/batch', { body: { messages } });
+    const page = await visit('#/messages?type=paged');
+    const rows = page.locator('tbody tr');
+    await until(async () => (await rows.count()) === 50);
+    await page.getByRole('button', { name: 'Load more messages' }).click();
+    await until(async () => (await rows.count()) === 60);
+    const newer = messages.slice(0, 5).map((message) => ({ ...message, id: `newer-${message.id}` }));
+    await replica.call('POST', '/v1/messages/batch', { body: { messages: newer } });
+    await page.keyboard.press('r');
+    await page.getByText('newer-paged-0').first().waitFor();
+    const shown = await rows.locator('td:first-child a').allTextContents();
+    expect(new Set(shown).size).toBe(shown.length);
+    expect(await rows.count()).toBe(50);
+  });
+});
