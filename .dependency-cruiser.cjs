@@ -2,7 +2,7 @@
  * Imports go one way: foundations ← lanes ← outbox ← inbox, with read models beside the engine.
  * test/architecture/boundaries.spec.ts plants a violation of every rule and sees it caught.
  */
-const FOUNDATIONS = 'config|clock|telemetry|database|http|contract';
+const FOUNDATIONS = 'config|clock|telemetry|database|standbys|http|contract';
 const FEATURES =
   'lanes|history|webhooks|brokers|inbox|outbox|listeners|topics|groups|definitions|sources|read-models|rebuild|upkeep';
 /** What is put together from everything else: main, app, service, schema and the like. */
@@ -16,7 +16,7 @@ module.exports = {
     {
       name: 'foundations-know-no-feature',
       severity: 'error',
-      comment: 'config, clock, telemetry, database, http and contract are what features stand on.',
+      comment: 'config, clock, telemetry, database, standbys, http and contract are what features stand on.',
       from: { path: `^src/(${FOUNDATIONS})/` },
       to: { path: [`^src/(${FEATURES})/`, TOP], pathNot: VERSION },
     },

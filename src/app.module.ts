@@ -3,6 +3,7 @@ import { ClockModule } from './clock/clock.module.ts';
 import { ConfigModule } from './config/config.module.ts';
 import type { Settings } from './config/settings.ts';
 import type { ReadModel } from './contract/read-model.ts';
+import { schemasOf } from './database/data-source-options.ts';
 import { DatabaseModule } from './database/database.module.ts';
 import { DefinitionsModule } from './definitions/definitions.module.ts';
 import { GroupsModule } from './groups/groups.module.ts';
@@ -15,6 +16,7 @@ import { OutboxModule } from './outbox/outbox.module.ts';
 import { RebuildModule } from './rebuild/rebuild.module.ts';
 import { schemaOf } from './schema.ts';
 import { SourcesModule } from './sources/sources.module.ts';
+import { StandbysModule } from './standbys/standbys.module.ts';
 import type { Log } from './telemetry/logger.ts';
 import { TelemetryModule } from './telemetry/telemetry.module.ts';
 import { TopicsModule } from './topics/topics.module.ts';
@@ -38,6 +40,7 @@ export class AppModule {
         TelemetryModule.with(log),
         ClockModule,
         DatabaseModule.with(databaseUrl, settings, schemaOf(readModels)),
+        StandbysModule.with(settings, schemasOf(readModels)),
         HttpModule,
         LanesModule,
         ListenersModule,

@@ -5,18 +5,28 @@ export const DATABASE_URL_FORM =
 
 /** What this service accepts of libpq's `target_session_attrs`. Both mean the server that accepts writes. */
 const WRITABLE = ['read-write', 'primary'];
+const READABLE = ['standby', 'prefer-standby', 'read-only', 'any'];
 const ATTRIBUTE = 'target_session_attrs';
 
 /** Returns undefined for a URL that node-postgres cannot parse: its own error would come late and be unclear. */
 export function parseDatabaseUrl(raw: string): string | Refused | undefined {
+  return parseServers(raw, WRITABLE, 'because the service writes');
+}
+
+/** The URL of standbys. */
+export function parseReadDatabaseUrl(raw: string): string | Refused | undefined {
+  return parseServers(raw, READABLE, 'because only standbys are used');
+}
+
+function parseServers(raw: string, attributes: readonly string[], why: string): string | Refused | undefined {
   const text = raw.trim();
   const servers = serversOf(text);
   if (!servers) return undefined;
   if (new Set(servers.map(({ address }) => address)).size < servers.length)
     return new Refused('a host is named twice');
   const parameters = parametersOf(text);
-  if (parameters.getAll(ATTRIBUTE).some((one) => !WRITABLE.includes(one)))
-    return new Refused(`${ATTRIBUTE} must be ${WRITABLE.join(' or ')}, because the service writes`);
+  if (parameters.getAll(ATTRIBUTE).some((one) => !attributes.includes(one)))
+    return new Refused(`${ATTRIBUTE} must be ${attributes.join(' or ')}, ${why}`);
   if (servers.length > 1 && ['host', 'port'].some((name) => parameters.has(name)))
     return new Refused('several hosts belong before the name of the database, not after the question mark');
   return text;

@@ -338,6 +338,26 @@ describe('the settings', () => {
     ]);
   });
 
+  it.each<[string, Record<string, string>, string]>([
+    [
+      'has no primary',
+      { READ_DATABASE_URL: 'postgres://b/d' },
+      'READ_DATABASE_URL needs DATABASE_URL: the embedded PostgreSQL has no standby',
+    ],
+    [
+      'belongs to no cell',
+      { READ_DATABASE_URL: 'postgres://b/d', CELLS: 'a=postgres://a/d' },
+      'READ_DATABASE_URL does not work with CELLS: each cell would need standbys of its own; leave it out',
+    ],
+    [
+      'wants to write',
+      { READ_DATABASE_URL: 'postgres://b/d?target_session_attrs=read-write', DATABASE_URL: 'postgres://a/d' },
+      'READ_DATABASE_URL=(hidden) is not allowed: target_session_attrs must be standby',
+    ],
+  ])('have no standby that %s', (_, environment, reason) => {
+    expect(faults(environment)).toEqual([expect.stringContaining(reason)]);
+  });
+
   it('give each server of a database URL a URL of its own', () => {
     const url = 'postgres://u:p%40@a:6432,[::1]/d?target_session_attrs=read-write&sslmode=require';
     expect(serversOf(url)).toEqual([

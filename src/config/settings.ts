@@ -85,7 +85,12 @@ function refuseUnsafe(settings: Settings): void {
       `HOST=${settings.host} without API_KEYS would let anyone in; set API_KEYS, or leave HOST at 127.0.0.1`,
     );
   }
-  errors.push(...cellErrors(settings), ...retentionErrors(settings), ...historyErrors(settings));
+  errors.push(
+    ...cellErrors(settings),
+    ...standbyErrors(settings),
+    ...retentionErrors(settings),
+    ...historyErrors(settings),
+  );
   if (errors.length) throw new SettingsError(errors);
 }
 
@@ -101,6 +106,17 @@ function cellErrors({ cells, cellWorkers, databaseUrl, databasePooler }: Setting
   for (const name of cellWorkers)
     if (!names.includes(name)) errors.push(`CELL_WORKERS names ${name}, which is not in CELLS`);
   return errors;
+}
+
+function standbyErrors({ readDatabaseUrl, databaseUrl, cells }: Settings): string[] {
+  if (readDatabaseUrl === undefined) return [];
+  if (cells.length > 0)
+    return [
+      'READ_DATABASE_URL does not work with CELLS: each cell would need standbys of its own; leave it out',
+    ];
+  if (databaseUrl === undefined)
+    return ['READ_DATABASE_URL needs DATABASE_URL: the embedded PostgreSQL has no standby'];
+  return [];
 }
 
 /** Retentions that are shorter than others they must cover; each error names the longest of those and the min value. */

@@ -1,7 +1,7 @@
 import type { DataSourceOptions, EntitySchema, Logger, MixedList } from 'typeorm';
 import type { Settings } from '../config/settings.ts';
 import { connectionOptions, firstServerOf } from './connection.ts';
-import { DrainingPool } from './draining-pool.ts';
+import { ReadPool } from './read-place.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: TypeORM's own signature for a class
 type Class = Function;
@@ -22,7 +22,7 @@ export function dataSourceOptions(
 ): DataSourceOptions {
   return {
     type: 'postgres',
-    driver: { Pool: DrainingPool },
+    driver: { Pool: ReadPool },
     url: firstServerOf(url),
     entities: parts.flatMap((part) => part.entities) as MixedList<Class | string | EntitySchema>,
     migrations: parts.flatMap((part) => part.migrations) as MixedList<Class | string>,

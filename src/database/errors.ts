@@ -78,6 +78,15 @@ export function readOnlyError(message: string): Error {
   return Object.assign(new Error(message), { code: READ_ONLY });
 }
 
+/** A standby lacks a table, column, function or schema until it has replayed the migration, and it cannot do everything. */
+const NOT_ON_STANDBY = new Set(['42P01', '42703', '42883', '3F000', '0A000', '57P04']);
+
+/** What failed on a standby may work on the primary: the connection was lost, a replayed change won, or it is not there yet. */
+export function mayWorkOnPrimary(error: unknown): boolean {
+  if (isDatabaseAway(error) || isConflictOfTransactions(error)) return true;
+  return unwrapped(error).some((one) => NOT_ON_STANDBY.has(codeOf(one) ?? ''));
+}
+
 /** The server did not reply at all within `query_timeout`; the connection is probably dead. */
 export function isReadTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout';

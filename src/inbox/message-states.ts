@@ -1,37 +1,47 @@
 import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
-import { type MessageState, MessageStates } from '../contract/fresh.ts';
+import { type MessageSeen, type MessageState, MessageStates } from '../contract/fresh.ts';
 import { groupBy } from '../database/group-by.ts';
+import { readAt } from '../database/read-place.ts';
 import { Reads } from '../database/reads.ts';
+import type { StandbyRun } from '../database/standby-run.ts';
 import { sourceOfCaller } from './new-message.ts';
 
 /**
- * messages.states — the state of the messages with these ids, one for each source that used the id. A superseded message takes
- * effect through the message that superseded it, so it has the state of that one.
+ * messages.states — the state of the messages with these ids, one for each source that used the id, and the rows that decide
+ * it. A superseded message takes effect through the message that superseded it, so it has the state of that one.
  */
 export const MESSAGE_STATES = `
   WITH RECURSIVE asked AS (
-    SELECT id, source, status, settled_at, superseded_by FROM inbox WHERE id = ANY ($1::text[])
+    SELECT id, source, position, id AS row_id, status, settled_at, superseded_by FROM inbox WHERE id = ANY ($1::text[])
     UNION ALL
-    SELECT asked.id, asked.source, winner.status, winner.settled_at, winner.superseded_by
+    SELECT asked.id, asked.source, winner.position, winner.id, winner.status, winner.settled_at, winner.superseded_by
     FROM asked JOIN inbox AS winner ON winner.position = asked.superseded_by
   )
   SELECT id, source, CASE WHEN bool_or(settled_at IS NULL) THEN 'waiting'
-                  WHEN bool_or(status IN ('dead', 'expired', 'discarded')) THEN 'dead' ELSE 'finished' END AS state
+                  WHEN bool_or(status IN ('dead', 'expired', 'discarded')) THEN 'dead' ELSE 'finished' END AS state,
+         json_agg(json_build_object('position', position, 'id', row_id)) AS rows
   FROM asked GROUP BY id, source`;
+
+/**
+ * messages.settled — how many of these rows are settled on this server. By position and id: after a failover another message
+ * can have the position of one that was lost. $1 positions, $2 ids
+ */
+export const SETTLED_ROWS = `
+  SELECT count(*)::int AS settled FROM unnest($1::bigint[], $2::text[]) AS asked (position, id)
+  JOIN inbox USING (position, id) WHERE inbox.settled_at IS NOT NULL`;
 
 interface Waiter {
   readonly id: string;
   /** The caller's own source. */
   readonly source: string;
   readonly untilMs: number;
-  readonly resolve: (state: MessageState) => void;
+  readonly resolve: (seen: MessageSeen) => void;
   readonly fail: (error: unknown) => void;
 }
 
-interface StateRow {
+interface StateRow extends MessageSeen {
   readonly id: string;
   readonly source: string;
-  readonly state: MessageState;
 }
 
 const POLL_MS = 15;
@@ -49,8 +59,8 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
     super();
   }
 
-  stateOf(id: string, caller: string, waitMs: number): Promise<MessageState> {
-    if (id.includes('\u0000')) return Promise.resolve('unknown');
+  stateOf(id: string, caller: string, waitMs: number): Promise<MessageSeen> {
+    if (id.includes('\u0000')) return Promise.resolve({ state: 'unknown', rows: [] });
     return new Promise((resolve, fail) => {
       const source = sourceOfCaller(caller);
       this.waiters.add({ id, source, untilMs: performance.now() + waitMs, resolve, fail });
@@ -58,8 +68,23 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
     });
   }
 
+  async isSettledAt(standby: StandbyRun, rows: MessageSeen['rows'], waitMs: number): Promise<boolean> {
+    const untilMs = performance.now() + waitMs;
+    const parameters = [rows.map(({ position }) => position), rows.map(({ id }) => id)];
+    const read = () => this.reads.query<{ settled: number }>(SETTLED_ROWS, parameters);
+    try {
+      while ((await readAt(standby, read))[0]!.settled < rows.length) {
+        if (performance.now() >= untilMs) return false;
+        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      }
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   async beforeApplicationShutdown(): Promise<void> {
-    for (const waiter of this.waiters) waiter.resolve('waiting');
+    for (const waiter of this.waiters) waiter.resolve({ state: 'waiting', rows: [] });
     this.waiters.clear();
     await this.polling;
   }
@@ -79,9 +104,9 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
       const rows = await this.reads.query<StateRow>(MESSAGE_STATES, [ids]);
       const byId = new Map(groupBy(rows, ({ id }) => id).map((group) => [group[0]!.id, group]));
       for (const waiter of asking) {
-        const state = stateFor(waiter, byId.get(waiter.id) ?? []);
-        if (state !== 'waiting' || performance.now() >= waiter.untilMs)
-          this.settle(waiter, () => waiter.resolve(state));
+        const seen = seenBy(waiter, byId.get(waiter.id) ?? []);
+        if (seen.state !== 'waiting' || performance.now() >= waiter.untilMs)
+          this.settle(waiter, () => waiter.resolve(seen));
       }
     } catch (error) {
       for (const waiter of asking) this.settle(waiter, () => waiter.fail(error));
@@ -94,10 +119,11 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
   }
 }
 
-/** The state of the caller's own message; otherwise the least advanced of all messages with this id. */
-function stateFor({ source }: Waiter, rows: readonly StateRow[]): MessageState {
+/** The caller's own message; otherwise all messages with this id, with the least advanced state. */
+function seenBy({ source }: Waiter, rows: readonly StateRow[]): MessageSeen {
   const own = rows.find((row) => row.source === source);
-  const relevant = own ? [own] : rows;
+  if (own) return own;
   const states: readonly MessageState[] = ['waiting', 'dead', 'finished'];
-  return states.find((one) => relevant.some(({ state }) => state === one)) ?? 'unknown';
+  const state = states.find((one) => rows.some((row) => row.state === one)) ?? 'unknown';
+  return { state, rows: rows.flatMap((row) => row.rows) };
 }

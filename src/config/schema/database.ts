@@ -1,4 +1,4 @@
-import { DATABASE_URL_FORM, parseDatabaseUrl } from '../database-url-variable.ts';
+import { DATABASE_URL_FORM, parseDatabaseUrl, parseReadDatabaseUrl } from '../database-url-variable.ts';
 import { choice, duration, integer, parsed, textWithDefault } from '../setting.ts';
 
 /** PostgreSQL. */
@@ -11,11 +11,26 @@ export const DATABASE_SETTINGS = {
     about:
       'PostgreSQL 14 or newer; of several hosts the one that accepts writes is used. Default: an embedded PostgreSQL in `DATA_DIRECTORY`.',
   }),
+  READ_DATABASE_URL: parsed<string | undefined>({
+    secret: true,
+    allowed: DATABASE_URL_FORM,
+    absent: undefined,
+    parse: parseReadDatabaseUrl,
+    about:
+      'Standbys of `DATABASE_URL` that [serve read models](high-availability.md#reads-from-standbys); each host is one server. Default: the primary serves them.',
+  }),
+  READ_MAX_LAG: duration({
+    min: '1s',
+    max: '30m',
+    default: '5s',
+    about: 'A standby that is further behind the primary serves no reads.',
+  }),
   DATABASE_POOL_SIZE: integer({
     min: 4,
     max: 500,
     default: 10,
-    about: "Max connections of the engine's pool; the pool of the read API has the same number in addition.",
+    about:
+      "Max connections of the engine's pool; the pool of the read API, and that of each standby, have the same number in addition.",
   }),
   DATABASE_POOLER: choice({
     of: ['none', 'transaction'],
