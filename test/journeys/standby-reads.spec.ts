@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { checkStandbys } from '../../src/cli/doctor/standby-checks.ts';
 import { loadSettings } from '../../src/config/settings.ts';
 import { connectionOptions } from '../../src/database/connection.ts';
 import { migrate } from '../../src/database/migrate.ts';
@@ -17,6 +18,7 @@ import { until } from '../support/until.ts';
 /** Several servers are created and killed, which takes time on a busy machine. */
 jest.setTimeout(180_000);
 
+const NOWHERE = 'postgres://127.0.0.1:1/nowhere';
 const SETTINGS = { fsync: 'off', max_connections: '100', wal_keep_size: '256MB' };
 
 let primary: Server;
@@ -285,6 +287,16 @@ describe('reads with two standbys', () => {
     b = await b.restart();
     wire.switchTo(b.postgres.url);
     await until(async () => (await read(key)).body.port === portOf(b));
+  });
+
+  it('are what the doctor looks at', async () => {
+    const found = await checkStandbys(hostsOf(wire.url, primary.postgres.url), primary.postgres.url);
+    expect(found).toEqual([
+      expect.objectContaining({ verdict: 'ok', found: expect.stringContaining('serves reads') }),
+      expect.objectContaining({ verdict: 'warning', found: 'it is not a standby' }),
+    ]);
+    const [away] = await checkStandbys(NOWHERE, primary.postgres.url);
+    expect(away).toMatchObject({ verdict: 'warning', found: expect.stringContaining('cannot reach') });
   });
 
   it('leave out a server that was promoted: what it has is no longer what the primary has', async () => {

@@ -1,5 +1,5 @@
 import { parseCells } from '../../config/cells-variable.ts';
-import { parseDatabaseUrl } from '../../config/database-url-variable.ts';
+import { parseDatabaseUrl, parseReadDatabaseUrl } from '../../config/database-url-variable.ts';
 import { Refused } from '../../config/setting.ts';
 import { EXIT } from '../cli-error.ts';
 import type { Command, Context } from '../command.ts';
@@ -44,14 +44,17 @@ async function databaseFindings(
   { environment }: Context,
   readModels: readonly string[],
 ): Promise<readonly Finding[]> {
-  const { DATABASE_URL, CELLS } = environment;
+  const { DATABASE_URL, READ_DATABASE_URL, CELLS } = environment;
   if (CELLS) return cellFindings(CELLS, readModels);
   if (!DATABASE_URL) return [{ check: 'database', verdict: 'skipped', found: 'DATABASE_URL is not set' }];
   if (typeof parseDatabaseUrl(DATABASE_URL) !== 'string')
     return [failed('database', 'DATABASE_URL is not the URL of a database')];
   // Imported only here: it takes a second to load, and other commands do not need it.
   const { checkDatabase } = await import('../doctor/database-checks.ts');
-  return checkDatabase(DATABASE_URL, readModels);
+  const findings = await checkDatabase(DATABASE_URL, readModels);
+  if (!READ_DATABASE_URL || typeof parseReadDatabaseUrl(READ_DATABASE_URL) !== 'string') return findings;
+  const { checkStandbys } = await import('../doctor/standby-checks.ts');
+  return [...findings, ...(await checkStandbys(READ_DATABASE_URL, DATABASE_URL))];
 }
 
 async function cellFindings(text: string, readModels: readonly string[]): Promise<readonly Finding[]> {
