@@ -31,14 +31,14 @@ export function addCellMetrics(metrics: Metrics, cells: Pick<CellsView, 'all' | 
 }
 
 /** One text for all engines of this replica; each series has the label `cell`. */
-export async function metricsOfAll(cells: readonly Cell[]): Promise<Buffer> {
+export async function metricsOfAll(cells: readonly Cell[]): Promise<string> {
   const parts = await Promise.all(
     cells.flatMap(({ name, engine }, nth) =>
       engine ? [labelled(engine.nest.get(Metrics).registry, name, nth === 0)] : [],
     ),
   );
   const all = AggregatorRegistry.aggregate(parts) as Registry;
-  return Buffer.from(await all.metrics());
+  return all.metrics();
 }
 
 async function labelled(registry: Registry, cell: string, isHome: boolean): Promise<MetricObject[]> {

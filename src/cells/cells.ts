@@ -5,6 +5,7 @@ import { type Settings, SettingsError } from '../config/settings.ts';
 import { Database } from '../database/database.ts';
 import { Callers } from '../http/session/callers.ts';
 import type { OwnLanes } from '../inbox/own-lanes.ts';
+import { FreshText } from '../telemetry/fresh-text.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { Readiness } from '../upkeep/health/readiness.ts';
@@ -33,6 +34,7 @@ export class Cells implements CellsView {
   private catalogueId!: string;
   private readonly loops: Loop[] = [];
   private readonly router: PostRouter;
+  private readonly metrics = new FreshText(() => metricsOfAll(this.all));
   private readonly frontDoor = new FrontDoor(this);
 
   constructor(
@@ -66,7 +68,7 @@ export class Cells implements CellsView {
   homeModule(): DynamicModule {
     return CellsModule.home(this, this.router, this.lanesOf(this.home), {
       states: () => Object.fromEntries(this.all.map(({ name, state }) => [name, state])),
-      metrics: () => metricsOfAll(this.all),
+      metrics: () => this.metrics.get(),
     });
   }
 

@@ -7,37 +7,23 @@ import {
   Histogram,
   Registry,
 } from 'prom-client';
+import { FreshText } from './fresh-text.ts';
 
 type GaugeOptions<T extends string> = Pick<GaugeConfiguration<T>, 'labelNames' | 'collect'>;
-
-/** Max age of the collected text: collecting takes milliseconds in which nothing else runs, so scrapes share it. */
-const FRESH_MS = 1_000;
-
-interface Collected {
-  readonly at: number;
-  readonly text: Promise<Buffer>;
-}
 
 /** Creates every metric of the service: prefix `sluice_`, base units, the unit in the name. */
 @Injectable()
 export class Metrics {
   readonly registry = new Registry();
-  private last: Collected | undefined;
+  private readonly fresh = new FreshText(() => this.registry.metrics());
 
   constructor() {
     collectDefaultMetrics({ register: this.registry, prefix: 'sluice_' });
   }
 
-  /** The text for Prometheus, at most a second old; concurrent scrapes get the same bytes. */
+  /** The text for Prometheus. */
   text(): Promise<Buffer> {
-    if (this.last && performance.now() - this.last.at < FRESH_MS) return this.last.text;
-    const collected = { at: performance.now(), text: this.registry.metrics().then(Buffer.from) };
-    this.last = collected;
-    // A failed collection is not cached.
-    collected.text.catch(() => {
-      if (this.last === collected) this.last = undefined;
-    });
-    return collected.text;
+    return this.fresh.get();
   }
 
   counter<T extends string = never>(name: string, help: string, labelNames: readonly T[] = []): Counter<T> {
