@@ -10,12 +10,17 @@ const ATTEMPTS = 5;
 export class ArchivedMessages {
   constructor(private readonly blocks: BlockStore) {}
 
-  /** Several sources may have used the id. */
-  async find(id: string, source: string | undefined): Promise<HistoryMessage[]> {
+  /** Several sources may have used the id: only the first message and that of `own` have their payload. */
+  async find(
+    id: string,
+    { source, own }: { source: string | undefined; own: string },
+  ): Promise<HistoryMessage[]> {
     const found: HistoryMessage[] = [];
     for (const { laneGroup, position } of await this.blocks.placesOf(id)) {
       const message = await this.at(laneGroup, position);
-      if (message?.id === id && (source === undefined || message.source === source)) found.push(message);
+      if (message?.id !== id || (source !== undefined && message.source !== source)) continue;
+      const isReturned = found.length === 0 || message.source === own;
+      found.push(isReturned ? message : { ...message, payload: '' });
     }
     return found;
   }

@@ -22,8 +22,8 @@ export class MessageFinder {
 
   /** If several sources used the id: the message of the requested source, or the caller's own one. */
   async find(id: string, { source, caller, withPayload }: Request): Promise<FoundMessage> {
-    const rows = id.includes('\u0000') ? [] : await this.findAll(id, source, withPayload);
     const own = sourceOfCaller(caller.name);
+    const rows = id.includes('\u0000') ? [] : await this.findAll(id, { source, own, withPayload });
     const row = rows.length > 1 ? rows.find((one) => one.source === own) : rows[0];
     if (row) return row;
     if (rows.length === 0)
@@ -35,13 +35,15 @@ export class MessageFinder {
   /** The inbox first: a message that is moved meanwhile is found in history. */
   private async findAll(
     id: string,
-    source: string | undefined,
-    withPayload: boolean,
+    wanted: { readonly source: string | undefined; readonly own: string; readonly withPayload: boolean },
   ): Promise<FoundMessage[]> {
-    const stored = await this.messages.find(id, source, withPayload);
+    const { source, own, withPayload } = wanted;
+    const stored = await this.messages.find(id, wanted);
     if (source !== undefined && stored.length > 0) return stored;
     const sources = new Set(stored.map((row) => row.source));
-    const archived = (await this.archived.find(id, source)).filter((one) => !sources.has(one.source));
+    const archived = (await this.archived.find(id, { source, own })).filter(
+      (one) => !sources.has(one.source),
+    );
     return [...stored, ...archived.map((one) => archivedRow(one, withPayload))];
   }
 }

@@ -95,12 +95,12 @@ export const NO_FILTER: MessageFilter = {
 export class MessagesStore {
   constructor(private readonly reads: Reads) {}
 
+  /** If several sources used the id, only the row of `own` has its payload and the size of it. */
   find(
     id: string,
-    source: string | undefined,
-    withPayload = true,
+    { source, own, withPayload }: { source: string | undefined; own: string; withPayload: boolean },
   ): Promise<Omit<FoundMessage, 'archived'>[]> {
-    return this.reads.query(FIND_MESSAGES, [id, source ?? null, withPayload]);
+    return this.reads.query(FIND_MESSAGES, [id, source ?? null, withPayload, own]);
   }
 
   /** The same for messages of any of several statuses, each found in its own way. */

@@ -8,13 +8,20 @@ const SHOWN = `inbox.position, inbox.id, inbox.source, inbox.type, inbox.key, in
   (SELECT json_build_object('kind', kind, 'by', created_by, 'at', ${utc('created_at')}, 'reason', reason)
    FROM ruling WHERE ruling.id = inbox.ruling) AS ruling`;
 
-/** messages.find — by id; several sources may have used the same one. $1 id, $2 source or null, $3 whether with the payload */
+/**
+ * messages.find — by id; several sources may have used the same one. Only the one that the caller gets has its payload: the
+ * only one, or the caller's own.
+ * $1 id, $2 source or null, $3 whether with the payload, $4 the caller's own source
+ */
 export const FIND_MESSAGES = `
-  SELECT ${SHOWN}, CASE WHEN $3::boolean THEN inbox.payload::text END AS payload,
-         octet_length(inbox.payload::text) AS payload_bytes
-  FROM inbox
-  WHERE inbox.id = $1 AND ($2::text IS NULL OR inbox.source = $2)
-  ORDER BY inbox.position LIMIT 20`;
+  SELECT ${SHOWN}, CASE WHEN $3::boolean AND chosen THEN inbox.payload::text END AS payload,
+         CASE WHEN chosen THEN octet_length(inbox.payload::text) END AS payload_bytes
+  FROM (
+    SELECT *, source = $4 OR count(*) OVER () = 1 AS chosen FROM inbox
+    WHERE inbox.id = $1 AND ($2::text IS NULL OR inbox.source = $2)
+    ORDER BY source = $4 DESC, position LIMIT 20
+  ) AS inbox
+  ORDER BY inbox.position`;
 
 /**
  * messages.list — newest first, among the rows that `search` finds; only the requested conditions are written, each with its

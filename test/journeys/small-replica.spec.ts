@@ -113,6 +113,26 @@ describe('a replica with the memory of deploy/kubernetes', () => {
     for (const socket of silent) socket.destroy();
   });
 
+  it.each(['/v1/messages/shared', '/v1/dead-letters/shared'])(
+    'finds one of twenty messages of 1 MiB with the same id, forty times at once: %s',
+    async (path) => {
+      await database.query(
+        `INSERT INTO inbox (id, source, type, key, lane, payload, status, settled_at, lapsed_at, error)
+         SELECT 'shared', 'source-' || n, 't', 'shared', 0, to_json(repeat(n::text, $1)), 'dead', now(), now(), 'failed'
+         FROM generate_series(10, 29) AS n ON CONFLICT DO NOTHING`,
+        [MIB / 2],
+      );
+      const statuses = async (query: string) => {
+        const calls = Array.from({ length: 40 }, () => call('GET', path + query));
+        return new Set((await Promise.all(calls)).map(({ status }) => status));
+      };
+      expect([...(await statuses(''))]).toEqual([409]);
+      const { status, text } = await call('GET', `${path}?source=source-29`);
+      expect([status, text.includes('"payload":"2929')]).toEqual([200, true]);
+      await expectServed();
+    },
+  );
+
   it.each<[what: string, key: string, path: string, headers: string]>([
     ['an unknown key and 1,000 short headers', 'sk_x_12345678', '/v1/messages', headers(1_000, 13)],
     ['an unknown key and 16 KiB of headers', 'sk_x_12345678', '/v1/messages', headers(120, 130)],
@@ -188,11 +208,11 @@ async function expectServed(): Promise<void> {
   expect([status, service.child.exitCode, service.errors()]).toEqual([202, null, '']);
 }
 
-async function call(method: string, path: string, body: string, headers: Record<string, string> = {}) {
+async function call(method: string, path: string, body?: string, headers: Record<string, string> = {}) {
   const response = await fetch(url + path, {
     method,
     headers: { ...AS_ADMIN, 'content-type': 'application/json', ...headers },
-    body,
+    ...(body === undefined ? {} : { body }),
   });
   return { status: response.status, text: await response.text() };
 }

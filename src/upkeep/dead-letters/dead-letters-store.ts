@@ -38,7 +38,7 @@ export interface DeadLetterRow {
 }
 
 export interface FoundRow extends DeadLetterRow {
-  /** JSON text. */
+  /** JSON text. Missing unless this is the only one of the found that is dead. */
   readonly payload: string;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly attempts: readonly AttemptView[];

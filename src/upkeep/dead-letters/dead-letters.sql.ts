@@ -79,28 +79,33 @@ export function countDeadLetters(from: string): string {
 
 /**
  * deadLetters.find — everything with this id that is or was a dead letter: a message by its id, a delivery or a rejection by
- * its own.
+ * its own. Several sources may have used the id: the payload is only there if one is a dead letter now, which is returned.
  * $1 id, $2 the id if it is a uuid, $3 stage or null, $4 source or null
  */
 export const FIND = `
-  SELECT page.*, ${WAITING} AS waiting
+  SELECT page.*, ${WAITING} AS waiting,
+         CASE WHEN dead = 1 THEN (
+           SELECT payload::text FROM inbox WHERE inbox.id = page.message AND inbox.source = page.source
+         ) END AS payload
   FROM (
-    SELECT ${SHOWN('inbox')}, inbox.payload::text AS payload, inbox.headers, '[]'::json AS attempts,
-           0 AS attempts_total FROM inbox
-    WHERE inbox.id = $1 AND (inbox.status IN ('dead', 'discarded') OR inbox.ruling IS NOT NULL)
-      AND ($3::text IS NULL OR $3 = 'inbox') AND ($4::text IS NULL OR inbox.source = $4)
-    UNION ALL
-    SELECT ${SHOWN('outbox')}, inbox.payload::text, inbox.headers,
-           ${ATTEMPTS_OF('outbox.position')}
-    ${SOURCES.outbox.from}
-    WHERE outbox.id = $2::uuid AND (outbox.lapsed_at IS NOT NULL OR outbox.ruling IS NOT NULL)
-      AND ($3::text IS NULL OR $3 = 'outbox') AND ($4::text IS NULL OR inbox.source = $4)
-    UNION ALL
-    SELECT ${SHOWN('group')}, inbox.payload::text, inbox.headers, '[]'::json, 0
-    ${SOURCES.group.from}
-    WHERE rejected.id = $2::uuid AND ($3::text IS NULL OR $3 = 'group') AND ($4::text IS NULL OR inbox.source = $4)
-  ) AS page
-  LIMIT 20`;
+    SELECT *, count(*) FILTER (WHERE status = 'dead') OVER () AS dead
+    FROM (
+      SELECT ${SHOWN('inbox')}, inbox.headers, '[]'::json AS attempts, 0 AS attempts_total FROM inbox
+      WHERE inbox.id = $1 AND (inbox.status IN ('dead', 'discarded') OR inbox.ruling IS NOT NULL)
+        AND ($3::text IS NULL OR $3 = 'inbox') AND ($4::text IS NULL OR inbox.source = $4)
+      UNION ALL
+      SELECT ${SHOWN('outbox')}, inbox.headers,
+             ${ATTEMPTS_OF('outbox.position')}
+      ${SOURCES.outbox.from}
+      WHERE outbox.id = $2::uuid AND (outbox.lapsed_at IS NOT NULL OR outbox.ruling IS NOT NULL)
+        AND ($3::text IS NULL OR $3 = 'outbox') AND ($4::text IS NULL OR inbox.source = $4)
+      UNION ALL
+      SELECT ${SHOWN('group')}, inbox.headers, '[]'::json, 0
+      ${SOURCES.group.from}
+      WHERE rejected.id = $2::uuid AND ($3::text IS NULL OR $3 = 'group') AND ($4::text IS NULL OR inbox.source = $4)
+    ) AS found
+    LIMIT 20
+  ) AS page`;
 
 /** A deleted listener may have dead letters, too. */
 export const EXISTS = {
