@@ -39,7 +39,7 @@ export interface RefusalRow {
   readonly reason: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly at: Date;
-  readonly bytes: number;
+  readonly size: number;
   readonly excerpt: Buffer;
 }
 

@@ -86,7 +86,10 @@ export class SourcesController {
       rows,
       page.limit,
       ({ number }) => number,
-      ({ excerpt, ...row }) => ({ ...row, excerpt: excerpt.toString() }),
+      ({ number, place, reason, headers, at, size, excerpt }) => ({
+        ...{ number, place, reason, headers, at, bytes: size },
+        excerpt: excerpt.toString(),
+      }),
     );
   }
 

@@ -1,3 +1,5 @@
+import { withinBytes } from '../http/page-bytes.ts';
+
 /** source.define — $1 name, $2 kind */
 export const DEFINE = `
   INSERT INTO source (name, kind) VALUES ($1, $2)
@@ -48,9 +50,11 @@ export const LIST = `
   FROM source WHERE ($1::text IS NULL OR name = $1) ORDER BY name LIMIT 1000`;
 
 /** source.refusals — newest first. $1 name, $2 before number, $3 max rows, $4 max bytes of an excerpt */
-export const REFUSALS = `
-  SELECT number, place, reason, headers, at, octet_length(body) AS bytes, substr(body, 1, $4) AS excerpt
-  FROM source_refusal WHERE source = $1 AND number < $2 ORDER BY number DESC LIMIT $3`;
+export const REFUSALS = `${withinBytes(
+  `SELECT number, place, reason, headers, at, octet_length(body) AS size, substr(body, 1, $4) AS excerpt
+   FROM source_refusal WHERE source = $1 AND number < $2 ORDER BY number DESC LIMIT $3`,
+  'number DESC',
+)} ORDER BY number DESC`;
 
 /** source.refusal — $1 name, $2 number */
 export const REFUSAL_BODY = 'SELECT body FROM source_refusal WHERE source = $1 AND number = $2';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Schedules } from '../../src/upkeep/schedules/schedules.ts';
-import { type ApiResponse, startApp, type TestApp } from '../support/app.ts';
+import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 
@@ -120,32 +120,6 @@ describe('schedules', () => {
     expect((await replicas[0]!.call('PUT', '/v1/schedules/typed')).status).toBe(400);
     expect((await put('application/json; charset=utf-8', body)).status).toBe(201);
     await call('DELETE', '/v1/schedules/typed');
-  });
-
-  it('end a page of the list at its byte limit, and continue with the next', async () => {
-    const own = await createDatabase();
-    const replica = await startApp(own, { ROLES: 'api' });
-    try {
-      // As they could be stored before payloads were limited.
-      await own.query(`
-        INSERT INTO schedule (name, cron, timezone, type, payload, on_missed, next_at, created_by, updated_by)
-        SELECT 's-' || n, '0 0 1 1 *', 'UTC', 't', to_json(repeat('x', CASE n WHEN 5 THEN 6 ELSE 1 END * 1048576)), 'one',
-               '2999-01-01', 't', 't' FROM generate_series(1, 8) AS n`);
-      const pages: string[][] = [];
-      for (let cursor: string | null = ''; cursor !== null; ) {
-        const path = `/v1/schedules?limit=500${cursor && `&cursor=${cursor}`}`;
-        const { text, body }: ApiResponse = await replica.call('GET', path);
-        expect(text.length).toBeLessThan(7 * 1_048_576);
-        pages.push(body.items.map(({ name }: { name: string }) => name));
-        cursor = body.next;
-      }
-      expect(pages).toEqual([['s-1', 's-2', 's-3'], ['s-4'], ['s-5'], ['s-6', 's-7', 's-8']]);
-      const short = (await replica.call('GET', '/v1/schedules?limit=2')).body;
-      expect([short.items.length, typeof short.next]).toEqual([2, 'string']);
-    } finally {
-      await replica.close();
-      await own.drop();
-    }
   });
 
   it('post missed ticks of the largest payload in parts, each once', async () => {

@@ -18,9 +18,6 @@ import {
   UNTIL_NEXT,
 } from './schedules.sql.ts';
 
-/** Max total size of the payloads on a page of the list. */
-const MAX_PAGE_BYTES = 4_194_304;
-
 export interface ScheduleRow {
   readonly name: string;
   readonly cron: string;
@@ -113,15 +110,8 @@ export class ScheduleStore {
     return row;
   }
 
-  /** `edge`: the name of the last one, if the limit on the payloads cut off others. */
-  async list(
-    after: string | undefined,
-    limit: number,
-  ): Promise<{ rows: ScheduleRow[]; edge: string | undefined }> {
-    const values = [after ?? '', limit, MAX_PAGE_BYTES];
-    const rows = await this.reads.query<ScheduleRow & { found: number }>(LIST_SCHEDULES, values);
-    const last = rows.at(-1);
-    return { rows, edge: last && last.found > rows.length ? last.name : undefined };
+  list(after: string | undefined, limit: number): Promise<ScheduleRow[]> {
+    return this.reads.query(LIST_SCHEDULES, [after ?? '', limit]);
   }
 
   takeDue(max: number, except: readonly string[], tx: Transaction): Promise<(ScheduleRow & { now: Date })[]> {

@@ -47,18 +47,15 @@ export class SchedulesController {
   @Get()
   @Allow('read')
   @Repeatable()
-  @ApiOperation({
-    summary: 'All schedules, by name.',
-    description: 'A page ends early, with a `next`, when its payloads are larger than 4 MiB.',
-  })
+  @ApiOperation({ summary: 'All schedules, by name.' })
   @ApiPage(SCHEDULE)
   async list(
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<string> {
     const page = pageRequest(queryOf(request.query, ['limit', 'cursor']), isName);
-    const { rows, edge } = await this.store.list(page.after, page.limit + 1);
-    const { items, next } = pageOf(rows, page.limit, (row) => row.name, scheduleJson, edge);
+    const rows = await this.store.list(page.after, page.limit + 1);
+    const { items, next } = pageOf(rows, page.limit, (row) => row.name, scheduleJson);
     reply.type(JSON_TEXT);
     return `{"items":[${items.join(',')}],"next":${JSON.stringify(next)}}`;
   }

@@ -1,3 +1,5 @@
+import { withinBytes } from '../../http/page-bytes.ts';
+
 const COLUMNS = `name, cron, timezone, type, payload::text AS payload, key, on_missed, paused, next_at, last_at, created_at,
   created_by, updated_at, updated_by`;
 
@@ -24,16 +26,11 @@ export const DELETE_SCHEDULE = 'DELETE FROM schedule WHERE name = $1';
 
 export const FIND_SCHEDULE = `SELECT ${COLUMNS} FROM schedule WHERE name = $1`;
 
-/**
- * schedule.list — the first schedule, and further ones until their payloads exceed the limit; `found` is their number
- * without the byte limit. $1 after, $2 max, $3 max bytes
- */
-export const LIST_SCHEDULES = `
-  SELECT ${COLUMNS}, found FROM (
-    SELECT *, count(*) OVER ()::int AS found, sum(octet_length(payload::text)) OVER (ORDER BY name) AS bytes, row_number() OVER (ORDER BY name)
-    FROM (SELECT * FROM schedule WHERE name > $1 ORDER BY name LIMIT $2) AS next
-  ) AS page
-  WHERE row_number = 1 OR bytes <= $3 ORDER BY name`;
+/** schedule.list — by name. $1 after, $2 max */
+export const LIST_SCHEDULES = `${withinBytes(
+  `SELECT ${COLUMNS} FROM schedule WHERE name > $1 ORDER BY name LIMIT $2`,
+  'name',
+)} ORDER BY name`;
 
 /**
  * schedule.takeDue — locks due schedules until the transaction that posts their messages ends. Meanwhile other replicas
