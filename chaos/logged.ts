@@ -35,6 +35,8 @@ const SEVERE = ['error', 'fatal'];
 const EXIT_LINE = /^sluice: (?:(\w*Error): )?(.*)$/;
 /** SQLSTATE of a client that cannot connect; the rest of the line depends on how it failed. */
 const CANNOT_CONNECT = '08001';
+/** A line on stderr has no SQLSTATE. */
+const AWAY = /^(cannot reach PostgreSQL|terminating connection)/;
 
 /** Undefined: not an error. A warning counts if it carries an error: something failed and is retried. */
 export function loggedIn(text: string, slot: number, atMs: number): Logged | undefined {
@@ -49,7 +51,7 @@ export function loggedIn(text: string, slot: number, atMs: number): Logged | und
 export function loggedOnStderr(text: string, slot: number, atMs: number): Logged | undefined {
   if (!/^\S/.test(text)) return undefined;
   const [, name = '', message = text] = EXIT_LINE.exec(text) ?? [];
-  const away = message.startsWith('cannot reach PostgreSQL') ? { code: CANNOT_CONNECT } : {};
+  const away = AWAY.test(message) ? { code: CANNOT_CONNECT } : {};
   return {
     slot,
     atMs,

@@ -57,6 +57,14 @@ describe('an error that a replica logs', () => {
         AT,
       )!,
     ],
+    [
+      'failover',
+      loggedOnStderr(
+        'sluice: QueryFailedError: terminating connection due to unexpected postmaster exit',
+        0,
+        AT,
+      )!,
+    ],
   ])('is explained by %s, during it and for a grace period after, and not without it', (fault, logged) => {
     expect(isViolation(logged, injectedFault(fault))).toBe(false);
     expect(isViolation(logged)).toBe(true);
