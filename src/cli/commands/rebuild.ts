@@ -79,7 +79,10 @@ async function stateOf(path: string, { api }: Context): Promise<Rebuild | null> 
 async function follow(path: string, context: Context): Promise<Rebuild | null> {
   for (;;) {
     const state = await stateOf(path, context);
-    if (!state || AT_REST.includes(state.status) || state.paused || context.stopping.aborted) return state;
+    if (!state || AT_REST.includes(state.status) || state.paused || context.stopping.aborted) {
+      if (state) context.output.progress(1, progressOf(state));
+      return state;
+    }
     context.output.progress(Math.min(0.99, state.done / Math.max(1, state.total)), progressOf(state));
     await pause(POLL_MS, undefined, { signal: context.stopping }).catch(() => undefined);
   }
