@@ -13,7 +13,7 @@ export class ArchivedMessages {
   /** Several sources may have used the id: only the first message and that of `own` have their payload. */
   async find(
     id: string,
-    { source, own }: { source: string | undefined; own: string },
+    { source, own }: { source: string | undefined; own: string | undefined },
   ): Promise<HistoryMessage[]> {
     const found: HistoryMessage[] = [];
     for (const { laneGroup, position } of await this.blocks.placesOf(id)) {

@@ -35,7 +35,9 @@ export class FindStore {
     const stored = delivery ? [ofDelivery(delivery), ...rows] : rows;
     // Afterwards: a message that is moved meanwhile is found in history.
     const sources = new Set(rows.filter(({ kind }) => kind === 'message').map(({ source }) => source));
-    const moved = (await this.archived.find(text, undefined)).filter(({ source }) => !sources.has(source));
+    const moved = (await this.archived.find(text, { source: undefined, own: undefined })).filter(
+      ({ source }) => !sources.has(source),
+    );
     return [...stored, ...moved.slice(0, MAX_OF_A_KIND).map(ofHistory)];
   }
 }
