@@ -1,6 +1,15 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -23,10 +32,18 @@ beforeAll(async () => {
   database = await createDatabase();
   service = run({ DATABASE_URL: database.url, MIGRATIONS: 'off', LOG_LEVEL: 'error' });
   folder = mkdtempSync(join(tmpdir(), 'sluice-client-'));
-  [packed] = JSON.parse(npm(PACKAGE, 'pack', '--json', '--pack-destination', folder));
+  [packed] = JSON.parse(npm(freshClone(), 'pack', '--json', '--pack-destination', folder));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   // Without a registry and without a cache: it has no dependencies.
-  npm(folder, 'install', '--offline', '--cache', join(folder, 'cache'), `./${packed.filename}`);
+  npm(
+    folder,
+    'install',
+    '--ignore-scripts',
+    '--offline',
+    '--cache',
+    join(folder, 'cache'),
+    `./${packed.filename}`,
+  );
   compileExamples(await service.url());
 }, 300_000);
 afterAll(async () => {
@@ -48,6 +65,7 @@ describe('the package', () => {
       (path) => path.startsWith('dist/') && !/(?<!\.spec)(\.js|\.d\.ts)$/.test(path),
     );
     expect(others).toEqual([]);
+    expect(paths).toEqual(expect.arrayContaining(['dist/index.js', 'dist/index.d.ts', 'dist/node.js']));
     const license = (at: string) => readFileSync(join(at, 'LICENSE'), 'utf8');
     expect(license(PACKAGE)).toBe(license(ROOT));
   });
@@ -165,16 +183,23 @@ function compileExamples(url: string): void {
   if (compiled.status !== 0) throw new Error(compiled.stdout);
 }
 
+/** The package as git has it: nothing is compiled yet. */
+function freshClone(): string {
+  const clone = join(folder, 'clone');
+  mkdirSync(clone);
+  for (const name of readdirSync(PACKAGE))
+    if (!['dist', 'node_modules'].includes(name))
+      cpSync(join(PACKAGE, name), join(clone, name), { recursive: true });
+  symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
+  return clone;
+}
+
 function npm(cwd: string, ...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(
-    'npm',
-    [...args, '--ignore-scripts', '--no-audit', '--no-fund'],
-    {
-      cwd,
-      encoding: 'utf8',
-      shell: process.platform === 'win32',
-    },
-  );
+  const { status, stdout, stderr } = spawnSync('npm', [...args, '--no-audit', '--no-fund'], {
+    cwd,
+    encoding: 'utf8',
+    shell: process.platform === 'win32',
+  });
   if (status !== 0) throw new Error(`npm ${args.join(' ')}: ${stdout}${stderr}`);
   return stdout;
 }
