@@ -121,6 +121,46 @@ describe('a worker of a queue', () => {
     expect(queue.names().filter((event) => event === 'queue.handler-failed')).toHaveLength(5);
   });
 
+  it('goes on by the schedule when a Retry says no time, and reports it', async () => {
+    const { name, ended } = await createQueue(2, {}, (n) => `k-${n}`);
+    const queue = queueOf(name);
+    const { opened, open } = gate();
+    const attempts: number[] = [];
+    const running = queue.run<number>(async ({ payload, attempt }) => {
+      attempts.push(attempt);
+      // Keeps the run from its end, where it would wait for the handlers.
+      if (payload === 0) return opened;
+      if (attempt === 1) throw new Retry('NaNs' as never);
+      if (attempt === 2) throw new Retry('100d');
+    });
+    await until(() => attempts.length === 4);
+    open();
+    await ended({ finished: 2 });
+    expect(queue.events.filter(({ event }) => event === 'queue.retry-invalid')).toEqual([
+      expect.objectContaining({ detail: expect.stringContaining('NaNs') }),
+      expect.objectContaining({ detail: expect.stringContaining('100d') }),
+    ]);
+    await queue.stop();
+    await running;
+  });
+
+  it('extends leases by as much as the listener gives', async () => {
+    const { name, ended } = await createQueue(1, { lease: '2s' });
+    const proxy = await proxyTo(0);
+    const { opened, open } = gate();
+    void queueOf(name, [proxy.url]).run(() => opened);
+    const extensions = () =>
+      proxy.requests.flatMap(({ path, body }) =>
+        path.endsWith('/acknowledge')
+          ? (JSON.parse(body).extend ?? []).map(({ by }: { by: string }) => by)
+          : [],
+      );
+    await until(() => extensions().length === 2);
+    open();
+    await ended({ finished: 1 });
+    expect(new Set(extensions())).toEqual(new Set(['2000ms']));
+  });
+
   it('extends the lease of what takes longer', async () => {
     const { name, ended } = await createQueue(3, { lease: '1s' }, (n) => `k-${n}`);
     const proxy = await proxyTo(0);

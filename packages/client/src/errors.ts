@@ -96,8 +96,17 @@ export class Retry extends Error {
 
 /** The text that the service keeps of an error, limited. */
 export function reasonOf(error: unknown): string {
-  const text = error instanceof Reject || error instanceof Retry ? error.reason : String(error);
+  const text = textOf(error instanceof Reject || error instanceof Retry ? error.reason : error);
   return (text || 'no reason given').slice(0, MAX_REASON).replace(NOT_STORED, '\ufffd');
+}
+
+/** A handler may throw anything, also what cannot be made a text. */
+export function textOf(thrown: unknown): string {
+  try {
+    return String(thrown);
+  } catch {
+    return 'an error without a text';
+  }
 }
 
 const MAX_REASON = 500;

@@ -11,6 +11,7 @@ export interface SluiceEvent {
     | 'consumer.handler-overdue'
     | 'queue.handler-failed'
     | 'queue.handler-overdue'
+    | 'queue.retry-invalid'
     | 'queue.lease-lost';
   readonly detail: string;
   readonly error?: unknown;

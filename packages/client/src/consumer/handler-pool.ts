@@ -1,3 +1,4 @@
+import { textOf } from '../errors.ts';
 import type { OnEvent } from '../events.ts';
 import { decide } from './decide.ts';
 import type { Handler, Item } from './handler.ts';
@@ -135,7 +136,7 @@ export class HandlerPool implements Work {
   }
 
   private report({ partition, message, tries }: Item, error: unknown, outcome: string): void {
-    const detail = `offset ${message.offset} of ${partition.name}, try ${tries}, ${outcome}: ${error}`;
+    const detail = `offset ${message.offset} of ${partition.name}, try ${tries}, ${outcome}: ${textOf(error)}`;
     this.options.onEvent({ event: 'consumer.handler-failed', detail, error });
   }
 

@@ -4,22 +4,23 @@ import { clientError } from '../errors.ts';
 interface Held {
   readonly controller: AbortController;
   readonly sinceMs: number;
+  /** By how much its lease is extended. */
+  readonly extendMs: number;
   /** When its lease is to be extended. */
   dueMs: number;
   isOverdue: boolean;
 }
 
 export interface HeldOptions {
-  readonly leaseMs: number;
+  /** By how much leases are extended; undefined: by as much as the listener gives at first. */
+  readonly leaseMs: number | undefined;
   readonly handlerTimeoutMs: number;
-  /** More time is needed for these. */
-  readonly extend: (leases: readonly string[]) => void;
+  /** More time is needed for it. */
+  readonly extend: (lease: string, ms: number) => void;
   /** It takes longer than it may: its lease is not extended any more. */
   readonly overdue: (lease: string) => void;
 }
 
-/** The shortest lease that a listener can have. A pull does not say how long its leases are. */
-const MIN_LEASE_MS = 1_000;
 const TICK_MS = 100;
 
 /** The messages being handled. Leases are extended when a third of their time has passed: two extensions may get lost. */
@@ -35,11 +36,12 @@ export class HeldMessages {
     return this.held.size;
   }
 
-  /** `sinceMs`: before the request that the lease came with. */
-  add(lease: string, sinceMs: number): AbortSignal {
+  /** `sinceMs`: before the request that the lease came with; `leaseMs`: how long it is. */
+  add(lease: string, sinceMs: number, leaseMs: number): AbortSignal {
     const controller = new AbortController();
-    const dueMs = sinceMs + Math.min(this.options.leaseMs, MIN_LEASE_MS) / 3;
-    this.held.set(lease, { controller, sinceMs: performance.now(), dueMs, isOverdue: false });
+    const { leaseMs: extendMs = leaseMs } = this.options;
+    const dueMs = sinceMs + leaseMs / 3;
+    this.held.set(lease, { controller, sinceMs: performance.now(), extendMs, dueMs, isOverdue: false });
     return controller.signal;
   }
 
@@ -66,8 +68,7 @@ export class HeldMessages {
   }
 
   private extendAll(nowMs: number): void {
-    const { leaseMs, handlerTimeoutMs, extend, overdue } = this.options;
-    const due: string[] = [];
+    const { handlerTimeoutMs, extend, overdue } = this.options;
     for (const [lease, held] of this.held) {
       if (held.isOverdue) continue;
       if (nowMs - held.sinceMs >= handlerTimeoutMs) {
@@ -76,10 +77,9 @@ export class HeldMessages {
         held.controller.abort(clientError('timeout', 'Handler timeout', detail));
         overdue(lease);
       } else if (nowMs >= held.dueMs) {
-        held.dueMs = nowMs + leaseMs / 3;
-        due.push(lease);
+        held.dueMs = nowMs + held.extendMs / 3;
+        extend(lease, held.extendMs);
       }
     }
-    if (due.length > 0) extend(due);
   }
 }

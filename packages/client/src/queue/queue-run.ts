@@ -1,4 +1,5 @@
-import { SluiceError } from '../errors.ts';
+import { type Duration, milliseconds } from '../duration.ts';
+import { SluiceError, textOf } from '../errors.ts';
 import type { OnEvent } from '../events.ts';
 import type { Api } from '../http/api.ts';
 import { backoff } from '../http/backoff.ts';
@@ -14,12 +15,18 @@ export interface RunOptions {
   readonly concurrency: number;
   readonly maxBytes: number | undefined;
   readonly waitMs: number;
-  readonly leaseMs: number;
+  readonly leaseMs: number | undefined;
   readonly handlerTimeoutMs: number;
   readonly onEvent: OnEvent;
 }
 
 type Leased = QueueMessage & { readonly lease: string };
+
+interface Pulled {
+  readonly messages: readonly Leased[];
+  /** How long each lease is. */
+  readonly leaseFor: Duration;
+}
 
 /** A limit of the service. */
 const MAX_PULLED = 500;
@@ -56,9 +63,7 @@ export class QueueRun {
     this.held = new HeldMessages({
       leaseMs,
       handlerTimeoutMs,
-      extend: (leases) => {
-        for (const lease of leases) this.settler.add(lease, { kind: 'extend', by: `${leaseMs}ms` });
-      },
+      extend: (lease, ms) => this.settler.add(lease, { kind: 'extend', by: `${ms}ms` }),
       overdue: (lease) => this.overdue(lease),
     });
   }
@@ -102,18 +107,19 @@ export class QueueRun {
     const { listener, waitMs, maxBytes } = this.options;
     const sinceMs = performance.now();
     const path = `/v1/listeners/${encodeURIComponent(listener)}/pull`;
-    const { messages } = await this.api.call<{ messages: Leased[] }>('POST', path, {
+    const { messages, leaseFor } = await this.api.call<Pulled>('POST', path, {
       body: JSON.stringify({ max, wait: `${waitMs}ms`, ...(maxBytes === undefined ? {} : { maxBytes }) }),
       timeoutMs: waitMs + this.api.timeoutMs,
       signal: this.stopped.signal,
     });
-    for (const message of messages) this.start(message, sinceMs);
+    const leaseMs = milliseconds(leaseFor, 'leaseFor');
+    for (const message of messages) this.start(message, sinceMs, leaseMs);
     const reply = { isEmpty: messages.length === 0, tookMs: performance.now() - sinceMs, waitMs };
     await this.early.after(reply, this.stopped.signal);
   }
 
-  private start({ lease, ...message }: Leased, sinceMs: number): void {
-    const signal = this.held.add(lease, sinceMs);
+  private start({ lease, ...message }: Leased, sinceMs: number, leaseMs: number): void {
+    const signal = this.held.add(lease, sinceMs, leaseMs);
     const handling = this.handle(lease, message, signal).finally(() => {
       this.handlers.delete(lease);
       this.handlerEnded();
@@ -133,10 +139,13 @@ export class QueueRun {
   private async handle(lease: string, message: QueueMessage, signal: AbortSignal): Promise<void> {
     const error = await this.call(message, signal);
     if (error) {
-      const detail = `message ${message.id} of "${this.options.listener}", attempt ${message.attempt}: ${error.cause}`;
+      const detail = `message ${message.id} of "${this.options.listener}", attempt ${message.attempt}: ${textOf(error.cause)}`;
       this.options.onEvent({ event: 'queue.handler-failed', detail, error: error.cause });
     }
-    if (this.held.remove(lease)) this.settler.add(lease, verdictOf(error));
+    const { verdict, fault } = verdictOf(error);
+    if (fault)
+      this.options.onEvent({ event: 'queue.retry-invalid', detail: `${fault}; retried by the schedule` });
+    if (this.held.remove(lease)) this.settler.add(lease, verdict);
   }
 
   private async call(

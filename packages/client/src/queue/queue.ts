@@ -9,7 +9,7 @@ export interface QueueOptions {
   readonly concurrency?: number | undefined;
   /** How long a pull waits for messages, up to 50 s; default 20 s. */
   readonly wait?: Duration | undefined;
-  /** By how much the lease of a message that takes long is extended, again and again; default 30 s. */
+  /** By how much the lease of a message that takes long is extended, again and again; default: the `lease` of the listener. */
   readonly lease?: Duration | undefined;
   /** A message that takes longer is left to others: its lease is not extended any more. Default 5 min. */
   readonly handlerTimeout?: Duration | undefined;
@@ -39,7 +39,7 @@ export class Queue {
     { signal, ...options }: QueueOptions = {},
   ): Promise<void> {
     if (this.current) throw new TypeError('this queue is running already');
-    const { concurrency = 10, wait = '20s', lease = '30s', handlerTimeout = '5m', maxBytes } = options;
+    const { concurrency = 10, wait = '20s', lease, handlerTimeout = '5m', maxBytes } = options;
     if (!(Number.isInteger(concurrency) && concurrency > 0))
       throw new TypeError(`concurrency must be a whole number above 0, not ${concurrency}`);
     const run = new QueueRun(this.api, handler as QueueHandler, {
@@ -47,7 +47,7 @@ export class Queue {
       concurrency,
       maxBytes,
       waitMs: milliseconds(wait, 'wait'),
-      leaseMs: milliseconds(lease, 'lease'),
+      leaseMs: lease === undefined ? undefined : milliseconds(lease, 'lease'),
       handlerTimeoutMs: milliseconds(handlerTimeout, 'handlerTimeout'),
       onEvent: this.onEvent,
     });
