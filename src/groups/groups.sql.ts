@@ -41,7 +41,10 @@ export const DELETE_GROUP = `
   WITH cursors AS (DELETE FROM group_cursor WHERE group_number = $1)
   DELETE FROM consumer_group WHERE number = $1`;
 
-/** groups.addCursors — for partitions that the group has none in yet. $1 group, $2 start: earliest, latest, or a time */
+/**
+ * groups.addCursors — for partitions that the group has none in yet. `latest` means the end at the time of the definition: of a
+ * topic that was created since, everything is read. $1 group, $2 start: earliest, latest, or a time
+ */
 export const ADD_CURSORS = `
   INSERT INTO group_cursor (group_number, topic, partition, start, committed, handed)
   SELECT consumer_group.number, topic.number, tail.partition, begin.at, begin.at - 1, begin.at - 1
@@ -49,7 +52,8 @@ export const ADD_CURSORS = `
   JOIN topic ON topic.name = ANY (consumer_group.topics || (consumer_group.name || '.revived')) AND topic.deleted_at IS NULL
   JOIN topic_partition AS tail ON tail.topic = topic.number
   CROSS JOIN LATERAL (
-    SELECT CASE WHEN $2 = 'earliest' OR topic.kind = 'revived' THEN tail.earliest WHEN $2 = 'latest' THEN tail.next
+    SELECT CASE WHEN $2 = 'earliest' OR topic.kind = 'revived' THEN tail.earliest
+      WHEN $2 = 'latest' AND topic.created_at > consumer_group.updated_at THEN tail.earliest WHEN $2 = 'latest' THEN tail.next
       ELSE COALESCE((SELECT entry."offset" FROM topic_entry AS entry
                      WHERE entry.topic = tail.topic AND entry.partition = tail.partition
                        AND entry.at >= NULLIF(NULLIF($2, 'earliest'), 'latest')::timestamptz

@@ -82,12 +82,19 @@ export interface BlockedMember {
   readonly committed: number;
 }
 
+export interface WaitingMember {
+  readonly group: number;
+  readonly member: string;
+  /** When its wait is over. */
+  readonly untilMs: number;
+}
+
 export interface PollStatements {
   readonly group: string;
   readonly member: string;
   readonly poll: string | undefined;
-  /** It has waited: a later poll of the member may have replaced it. */
-  readonly waited: boolean;
+  /** It has waited, and was woken or not: a later poll of the member may have replaced it. */
+  readonly waited: 'woken' | 'not woken' | undefined;
   readonly max: number;
   readonly maxBytes: number;
   readonly commit: readonly OffsetOf[];
@@ -108,8 +115,11 @@ export class PollStore {
 
   async poll(request: PollStatements): Promise<PollReply> {
     const { group, member, poll, waited, max, maxBytes, commit, next } = request;
-    const touch = waited ? TOUCH_WAITING : TOUCH;
-    const statements: Statement[] = [[FORCE_INDEX_PLANS], [touch, [group, member, poll ?? null]]];
+    const touched = [group, member, poll ?? null];
+    const statements: Statement[] = [
+      [FORCE_INDEX_PLANS],
+      waited ? [TOUCH_WAITING, [...touched, waited === 'woken']] : [TOUCH, touched],
+    ];
     // Returns where the rows of the statement will be; undefined if it is not needed.
     const add = (isNeeded: boolean, statement: Statement) =>
       isNeeded ? statements.push(statement) - 1 : undefined;
@@ -153,10 +163,11 @@ export class PollStore {
     return row?.group;
   }
 
-  async touchAll(members: readonly { readonly group: number; readonly member: string }[]): Promise<void> {
+  async touchAll(members: readonly WaitingMember[]): Promise<void> {
     await this.database.execute(TOUCH_ALL, [
       members.map(({ group }) => group),
       members.map(({ member }) => member),
+      members.map(({ untilMs }) => untilMs - performance.now()),
     ]);
   }
 

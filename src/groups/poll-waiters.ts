@@ -27,6 +27,7 @@ export interface Waiting {
 export type WaitEnd = 'changed' | 'timeout' | 'closed' | 'stopping';
 
 interface Waiter extends Waiting {
+  readonly untilMs: number;
   readonly partitions: ReadonlySet<number>;
   readonly end: (how: WaitEnd) => void;
 }
@@ -71,7 +72,7 @@ export class PollWaiters implements BeforeApplicationShutdown {
       const partitions = new Set(
         waiting.awaited.map(({ topic, partition }) => partitionIdOf(topic, partition)),
       );
-      const waiter: Waiter = { ...waiting, partitions, end };
+      const waiter: Waiter = { ...waiting, partitions, untilMs: performance.now() + ms, end };
       const timer = setTimeout(() => end('timeout'), ms);
       closed.addEventListener('abort', onClosed, { once: true });
       this.add(waiter);

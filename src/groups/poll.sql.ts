@@ -10,19 +10,41 @@ export const TOUCH = prepared(`
   WHERE group_number = ${GROUP} AND id = $2::uuid
   RETURNING 1 AS touched`);
 
-/** poll.touchWaiting — the same for a poll that has waited, unless a later poll of the member replaced it. */
+/*
+ * The connection of a consumer that is frozen, or whose machine is gone, may stand for long: that its poll is open says nothing
+ * about it. So a session counts from the last request. Two exceptions, for consumers that do nothing beside their poll: one that
+ * waits for longer than half a session has half a session left at its end, and one that has nothing in flight and is woken has a
+ * session for what it gets.
+ */
+
+/**
+ * poll.touchWaiting — before a poll hands out that has waited, unless a later poll of the member replaced it.
+ * $1 group, $2 member, $3 poll, $4 it was woken
+ */
 export const TOUCH_WAITING = prepared(`
-  UPDATE group_member SET seen_at = clock_timestamp()
+  UPDATE group_member AS member
+  SET seen_at = CASE WHEN $4::boolean AND NOT EXISTS (
+                       SELECT FROM group_cursor AS cursor
+                       WHERE cursor.group_number = member.group_number AND cursor.owner = member.id AND cursor.handed > cursor.committed)
+                     THEN clock_timestamp() ELSE seen_at END
   WHERE group_number = ${GROUP} AND id = $2::uuid AND poll = $3::uuid
   RETURNING 1 AS touched`);
 
-/** poll.heartbeats — of the members whose polls wait at this replica. $1 groups, $2 members */
+/**
+ * poll.heartbeats — of the members whose polls wait at this replica: not more often than necessary, and up to half a session
+ * before the end of the wait. $1 groups, $2 members, $3 ms until the end of their waits
+ */
 export const TOUCH_ALL = `
-  UPDATE group_member AS member SET seen_at = clock_timestamp()
-  FROM unnest($1::integer[], $2::uuid[]) AS waiting(group_number, id)
+  UPDATE group_member AS member SET seen_at = LEAST(now.at, due.at)
+  FROM unnest($1::integer[], $2::uuid[], $3::float8[]) AS waiting(group_number, id, left_ms)
   JOIN consumer_group ON consumer_group.number = waiting.group_number
+  CROSS JOIN (SELECT clock_timestamp() AS at) AS now
+  CROSS JOIN LATERAL (
+    SELECT now.at + (waiting.left_ms - consumer_group.session_ms / 2) * interval '1 millisecond' AS at
+  ) AS due
   WHERE member.group_number = waiting.group_number AND member.id = waiting.id
-    AND member.seen_at < clock_timestamp() - consumer_group.session_ms * interval '1 millisecond' / 4`;
+    AND LEAST(now.at, due.at) > member.seen_at
+    AND (due.at <= now.at OR member.seen_at < now.at - consumer_group.session_ms * interval '1 millisecond' / 4)`;
 
 const ITEMS = `
   item AS MATERIALIZED (

@@ -44,7 +44,7 @@ interface PollRound {
   readonly group: string;
   readonly request: PollRequest;
   readonly poll: string | undefined;
-  readonly waited: boolean;
+  readonly waited: 'woken' | 'not woken' | undefined;
   readonly commit: readonly OffsetOf[];
   readonly next: readonly OffsetOf[];
 }
@@ -133,7 +133,8 @@ export class Polls {
       if (waitMs <= 0) break;
       const end = await this.waiters.wait(waitingOf(polled.state!, member), waitMs, closed);
       if (end === 'closed') return undefined;
-      polled = await this.pollOnce({ group, request, poll, waited: true, commit: [], next: [] });
+      const waited = end === 'changed' ? 'woken' : 'not woken';
+      polled = await this.pollOnce({ group, request, poll, waited, commit: [], next: [] });
       if (end !== 'changed') break;
     }
     this.metrics.skipped.inc({ group }, sumOf(polled.batches, 'skipped'));
@@ -160,7 +161,7 @@ export class Polls {
       group,
       request,
       poll,
-      waited: false,
+      waited: undefined,
       commit: rejects ? [] : commit,
       next,
     });

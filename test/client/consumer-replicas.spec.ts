@@ -108,6 +108,29 @@ describe('a consumer process', () => {
     expect(names().filter((name) => name !== 'consumer.joined')).toEqual([]);
   });
 
+  it('B8 loses what it has when it freezes, also while its poll is open', async () => {
+    const topic = await createTopic(replica, { partitions: 2, session: '3s' });
+    const { sluice } = sluiceOf(replica.url);
+    const consumer = sluice.consumer({ group: topic.group });
+    const handled = new Handled();
+    const running = consumer.run((message) => handled.start(message));
+    const frozen = startConsumer(topic.group, { WORK_MS: '600000', NAME: 'frozen' });
+    const ofFrozen = async () =>
+      (await topic.state()).members.find(({ name }: { name: string | null }) => name === 'frozen');
+    await until(async () => (await ofFrozen())?.partitions === 1);
+    await topic.post(20, (n) => `k-${n}`);
+    await until(async () => (await ofFrozen()).inFlight > 0);
+    const pollOf = async () =>
+      (await database.query(`SELECT poll FROM group_member WHERE name = 'frozen'`))[0]!.poll;
+    const before = await pollOf();
+    await until(async () => (await pollOf()) !== before);
+    frozen.child.kill('SIGSTOP');
+    await topic.committed();
+    expect(handled.payloads).toEqual(range(20));
+    await consumer.stop();
+    await running;
+  });
+
   it('B8 finishes what it started when it is told to stop, and leaves', async () => {
     const topic = await createTopic(replica, { partitions: 2 });
     await topic.post(200, (n) => `k-${n}`);

@@ -156,7 +156,7 @@ describe('a consumer', () => {
   });
 
   it('gets more at once when a slow message had kept it at maxInFlight', async () => {
-    const topic = await createTopic(replicas[0]!, { partitions: 1, maxInFlight: 10 });
+    const topic = await createTopic(replicas[0]!, { partitions: 1, maxInFlight: 10, session: '10m' });
     await topic.post(30, (n) => `k-${n}`);
     const proxy = await proxyTo(0);
     const consumer = consumerOf(topic, { prefetch: 10, wait: '50s' }, [proxy.url]);

@@ -333,6 +333,19 @@ describe('members of a group', () => {
   });
 });
 
+describe('a topic that is deleted and created again', () => {
+  it('is read from its beginning, also by a group that started at the end', async () => {
+    const { topic, group } = await createGroup({ start: 'latest' }, 1);
+    const { member } = await join(group);
+    expect((await call('DELETE', `/v1/topics/${topic}`)).status).toBe(204);
+    expect((await call('PUT', `/v1/topics/${topic}`, { partitions: 1 })).status).toBe(201);
+    await post(topic, 3);
+    expect((await poll(group, member, { wait: '20s' })).batches[0]).toMatchObject({ from: 0, to: 2 });
+    const old = await call('GET', `/v1/topics/${topic}/messages?from=100`);
+    expect(old.body).toMatchObject({ count: 0, next: 3, from: 100 });
+  });
+});
+
 describe('a poll', () => {
   it('returns every partition its share, and at least one message whatever its size', async () => {
     const { topic, group } = await createGroup({}, 4);
@@ -368,11 +381,32 @@ describe('a poll', () => {
   });
 
   it('keeps its member alive while it waits, longer than the session', async () => {
-    const { topic, group } = await createGroup({ session: '1s' });
+    const { topic, group } = await createGroup({ session: '5s' });
     const { member } = await join(group);
-    expect((await poll(group, member, { wait: '3s' })).batches).toEqual([]);
+    expect((await poll(group, member, { wait: '8s' })).batches).toEqual([]);
     await post(topic, 1);
     expect((await poll(group, member)).batches).toHaveLength(1);
+  });
+
+  it('is no sign of life at its end: half a session is left to poll again', async () => {
+    const { topic, group } = await createGroup({ session: '3s' }, 1);
+    await post(topic, 1);
+    const { member } = await join(group);
+    await poll(group, member);
+    const seen = async () => {
+      const [row] = await database.query<{ seen: number }>(
+        'SELECT EXTRACT(epoch FROM seen_at)::float8 AS seen FROM group_member WHERE id = $1',
+        [member],
+      );
+      return row!.seen;
+    };
+    const waiting = poll(group, member, { wait: '10s' });
+    await untilPolling(member);
+    const before = await seen();
+    expect((await waiting).batches).toEqual([]);
+    // 8.5 s, and not 10 s; longer than a session after its last request.
+    expect((await seen()) - before).toBeGreaterThan(3);
+    expect((await seen()) - before).toBeLessThan(9.5);
   });
 
   it('that waits at a replica which stops gets a response at once, empty', async () => {

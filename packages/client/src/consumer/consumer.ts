@@ -26,7 +26,7 @@ export interface ConsumerOptions {
   readonly handlerTimeout?: Duration | undefined;
   /** The waits before a failed message is handled again; after the last one it is rejected. Default 1 s, 5 s, 30 s. */
   readonly retry?: readonly Duration[] | undefined;
-  /** How long a poll waits for messages, up to 50 s; default 20 s. */
+  /** How long a poll waits for messages, up to 50 s and half the session of the group; default 20 s. */
   readonly wait?: Duration | undefined;
   /** Bytes per poll. */
   readonly maxBytes?: number | undefined;

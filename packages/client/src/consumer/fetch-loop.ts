@@ -134,12 +134,13 @@ export class FetchLoop implements Progress {
     return membership;
   }
 
-  private async poll({ member }: Membership, max: number): Promise<void> {
+  private async poll({ member, sessionMs }: Membership, max: number): Promise<void> {
     const polling = new AbortController();
     this.polling = polling;
     const commit = this.partitions.commits();
     const { maxBytes } = this.options;
-    const waitMs = max === 0 ? 0 : this.options.waitMs;
+    // The service does not take a waiting poll for a sign of life: half a session is left for the next one to arrive.
+    const waitMs = max === 0 ? 0 : Math.min(this.options.waitMs, Math.floor(sessionMs / 2));
     const request = { member, max, next: this.partitions.nextOffsets(), commit };
     const startedMs = performance.now();
     try {
