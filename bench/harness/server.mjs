@@ -31,6 +31,7 @@ export async function startServer() {
   const urlOf = (name) => Object.assign(new URL(server.url), { pathname: `/${name}` }).href;
   return {
     admin,
+    folder,
     urlOf,
     cpuSeconds: () => postgresCpuSeconds(server.pid),
     version: async () => (await admin.query('SHOW server_version')).rows[0].server_version,

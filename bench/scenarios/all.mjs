@@ -5,6 +5,7 @@ import { history, hotKey, pinnedSnapshot, poisonedKey, slowPrepare } from './int
 import { deliver, latency, manyListeners, slowListener } from './outbox.mjs';
 import * as processing from './process.mjs';
 import { pollLatency, rebalancing, workQueue } from './pull.mjs';
+import * as reads from './reads.mjs';
 import * as rebuild from './rebuild.mjs';
 import { growth, replicas } from './scale.mjs';
 
@@ -20,6 +21,7 @@ export const SCENARIOS = [
   pinnedSnapshot,
   replicas,
   growth,
+  reads,
   rebuild,
   deliver,
   latency,
