@@ -211,6 +211,7 @@ export interface Why {
   readonly deliveries: readonly {
     readonly id?: string;
     readonly listener?: string | null;
+    readonly waitsFor?: string;
     readonly explanation?: string;
   }[];
 }

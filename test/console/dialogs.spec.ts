@@ -69,6 +69,20 @@ describeInBrowser('E14 the dialogs of the console', () => {
     expect(await seek.isEnabled()).toBe(true);
   });
 
+  it('are offered where a message waits for a listener that is paused, instead of a request', async () => {
+    const page = await visit('#/message?id=order-0');
+    const why = page.getByRole('region', { name: 'Why' });
+    await why.getByRole('link', { name: 'partner' }).waitFor();
+    expect(await why.textContent()).not.toMatch(/POST|\/v1\/|\dT\d\d:/);
+    await why.getByRole('button', { name: 'Resume…' }).click();
+    await page.getByRole('dialog', { name: 'Resume partner' }).waitFor();
+    await page.keyboard.press('Escape');
+
+    await page.evaluate(`location.hash = '#/message?id=reminder-1'`);
+    await why.getByText('It is due at').waitFor();
+    expect(await why.textContent()).not.toMatch(/\dT\d\d:/);
+  });
+
   it('say why something could not be copied', async () => {
     const page = await visit(`#/message?id=${EXACT_ID}`, { at: proxy.url });
     await page.locator('.payload').waitFor();

@@ -41,7 +41,7 @@ function askPause(name: string): void {
   });
 }
 
-function askResume(name: string): void {
+export function askResume(name: string): void {
   ask({
     title: `Resume ${name}`,
     children: 'It continues from where it stopped, in order.',

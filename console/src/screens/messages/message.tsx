@@ -14,8 +14,8 @@ import { askHold } from '../holds/hold-dialog.tsx';
 import { curlOf } from './curl.ts';
 import { Payload } from './payload.tsx';
 import { Timeline } from './timeline.tsx';
+import { WhyPanel } from './why.tsx';
 
-const WAITS = ['pending', 'processing', 'held', 'scheduled'];
 const REPEAT_SECONDS = 5;
 
 /** What became of one message. */
@@ -54,34 +54,6 @@ function Lead({ of: { status, type, id } }: { of: Message }) {
     <>
       <Status of={status} /> <Text of={type} /> <CopyButton text={id} what="the message id" />
     </>
-  );
-}
-
-function WhyPanel({ of: { status }, why }: { of: Message; why: Why | undefined }) {
-  const isOpen = WAITS.includes(status) || status === 'dead' || (why?.deliveries.length ?? 0) > 0;
-  if (!isOpen || !why) return null;
-  return (
-    <section class={`why ${status === 'dead' ? 'bad' : ''}`} aria-label="Why">
-      <h2>
-        {WAITS.includes(status)
-          ? 'Why does it wait?'
-          : status === 'dead'
-            ? 'Why is it dead?'
-            : 'What is still open?'}
-      </h2>
-      {status !== 'finished' && (
-        <p>
-          <bdi>{why.explanation}</bdi>
-        </p>
-      )}
-      {why.deliveries.map((delivery) => (
-        <p key={delivery.id}>
-          <bdi>
-            {delivery.listener}: {delivery.explanation}
-          </bdi>
-        </p>
-      ))}
-    </section>
   );
 }
 
