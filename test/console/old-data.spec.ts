@@ -3,6 +3,7 @@ import { LiveStore } from '../../src/upkeep/live/live-store.ts';
 import { describeInBrowser } from '../support/browser.ts';
 import { sharedConsole } from '../support/console.ts';
 import { type PrefixProxy, startPrefixProxy } from '../support/prefix-proxy.ts';
+import { screenshot, violationsOf } from '../support/screen-checks.ts';
 import { until } from '../support/until.ts';
 
 /** Nothing repeats by itself. */
@@ -56,6 +57,23 @@ describeInBrowser('E14 old data in the console', () => {
     } finally {
       store.read = read;
     }
+  });
+
+  it('are narrowed to several statuses and to an error', async () => {
+    const page = await visit('#/messages');
+    const rows = page.locator('tbody tr');
+    await rows.first().waitFor();
+    await page.locator('.choices summary').click();
+    for (const status of ['dead', 'scheduled']) await page.getByRole('checkbox', { name: status }).check();
+    await until(async () => (await rows.count()) === 4);
+    expect(await violationsOf(page)).toEqual([]);
+    await screenshot(page, 'messages-statuses-light');
+    expect(await page.evaluate('location.hash')).toBe('#/messages?status=scheduled%2Cdead');
+    await page.getByRole('checkbox', { name: 'scheduled' }).uncheck();
+    await until(async () => (await rows.count()) === 3);
+    await page.getByLabel('Error begins with').fill('no such error');
+    await page.keyboard.press('Enter');
+    await page.getByText('No message matches').waitFor();
   });
 
   it('of later pages are not mixed with a first page that was read again', async () => {

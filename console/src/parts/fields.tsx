@@ -74,6 +74,36 @@ export function ChoiceFilter({
   );
 }
 
+/** Several of the choices, separated by commas in the URL. */
+export function ChoicesFilter({ name, label, value, choices }: FilterProps & { choices: readonly string[] }) {
+  const chosen = value?.split(',') ?? [];
+  const toggle = (choice: string) => {
+    const next = choices.filter((one) => (one === choice) !== chosen.includes(one));
+    refine({ [name]: next.join(',') || undefined });
+  };
+  return (
+    <div class="filter choices">
+      <span>{label}</span>
+      <details>
+        <summary title={chosen.join(', ')}>{chosen.join(', ') || 'all'}</summary>
+        <fieldset aria-label={label}>
+          {choices.map((choice) => (
+            <label key={choice} class="check">
+              <input
+                type="checkbox"
+                name={name}
+                checked={chosen.includes(choice)}
+                onChange={() => toggle(choice)}
+              />
+              <span>{choice}</span>
+            </label>
+          ))}
+        </fieldset>
+      </details>
+    </div>
+  );
+}
+
 /** A time as `datetime-local` wants it. */
 export function localInput(date: Date): string {
   const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);

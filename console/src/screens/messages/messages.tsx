@@ -1,6 +1,6 @@
 import type { MessageSummary } from '../../api-types.ts';
 import { usePages } from '../../load.ts';
-import { ChoiceFilter, Filters, TextFilter, TimeFilter } from '../../parts/fields.tsx';
+import { ChoicesFilter, Filters, TextFilter, TimeFilter } from '../../parts/fields.tsx';
 import { Heading } from '../../parts/heading.tsx';
 import { KeyLink, MessageLink, Text } from '../../parts/links.tsx';
 import { Empty, ShowPages } from '../../parts/states.tsx';
@@ -45,10 +45,11 @@ export function Messages() {
         </button>
       </Heading>
       <Filters>
-        <ChoiceFilter name="status" label="Status" value={query.status} choices={STATUSES} />
+        <ChoicesFilter name="status" label="Status" value={query.status} choices={STATUSES} />
         <TextFilter name="type" label="Type" value={query.type} />
         <TextFilter name="key" label="Key" value={query.key} />
         <TextFilter name="source" label="Source" value={query.source} />
+        <TextFilter name="error" label="Error begins with" value={query.error} />
         <TimeFilter name="since" label="Received since" value={query.since} />
         <TimeFilter name="until" label="Received until" value={query.until} />
         {isFiltered && <a href={to('messages')}>Clear</a>}
