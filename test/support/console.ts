@@ -6,6 +6,7 @@ import { startBrowser } from './browser.ts';
 import { build } from './built-service.ts';
 import { type Call, CONSOLE_SETTINGS, type ConsoleData, feedConsole } from './console-data.ts';
 import { feedRebuild } from './console-rebuild.ts';
+import type { TestDatabase } from './database.ts';
 import { sharedReplica } from './shared-replica.ts';
 
 export interface Visit {
@@ -21,6 +22,7 @@ export interface Visit {
 
 interface SharedConsole {
   readonly replica: TestApp;
+  readonly database: TestDatabase;
   readonly data: ConsoleData;
   /** Opens a screen by its hash in a browser context of its own. */
   visit(hash: string, options?: Visit): Promise<Page>;
@@ -94,7 +96,7 @@ ${script}`);
     return page;
   }
 
-  return { replica, data, visit };
+  return { replica, database, data, visit };
 }
 
 /** Clicks with the mouse since the page was opened. */

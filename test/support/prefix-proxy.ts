@@ -10,11 +10,18 @@ export interface PrefixProxy {
   restore(): void;
   /** Responds to requests of this path of the service with a status, as a proxy does whose service is away; 0: no more. */
   refuse(path: string, status: number): void;
+  /** New requests go to the service at this URL. */
+  switchTo(target: string): void;
+  /** Passes nothing more of any response, and reads nothing more of it from the service. */
+  stall(): void;
+  flow(): void;
   close(): Promise<void>;
 }
 
 /** A reverse proxy that serves a service below a path, as an ingress does: the service does not know of the path. */
-export async function startPrefixProxy(target: string, prefix: string): Promise<PrefixProxy> {
+export async function startPrefixProxy(service: string, prefix: string): Promise<PrefixProxy> {
+  let target = service;
+  const responses = new Map<IncomingMessage, ServerResponse>();
   const sockets = new Set<Socket>();
   const refused = new Map<string, number>();
   let isCut = false;
@@ -23,7 +30,7 @@ export async function startPrefixProxy(target: string, prefix: string): Promise<
     const path = `/${incoming.url!.slice(prefix.length)}`;
     const status = refused.get(path.split('?')[0]!);
     if (status) return void response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>away</h1>');
-    forward(incoming, response, `${target}${path}`);
+    forward(incoming, response, `${target}${path}`, responses);
   });
   server.on('connection', (socket) => {
     if (isCut) return void socket.destroy();
@@ -43,6 +50,15 @@ export async function startPrefixProxy(target: string, prefix: string): Promise<
       isCut = false;
     },
     refuse: (path, status) => void refused.set(path, status),
+    switchTo: (url) => {
+      target = url;
+    },
+    stall: () => {
+      for (const [result, response] of responses) result.unpipe(response);
+    },
+    flow: () => {
+      for (const [result, response] of responses) result.pipe(response);
+    },
     close: async () => {
       server.close();
       server.closeAllConnections();
@@ -51,9 +67,18 @@ export async function startPrefixProxy(target: string, prefix: string): Promise<
   };
 }
 
-function forward(incoming: IncomingMessage, response: ServerResponse, url: string): void {
+function forward(
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  url: string,
+  open: Map<IncomingMessage, ServerResponse>,
+): void {
   const outgoing = request(url, { method: incoming.method!, headers: incoming.headers }, (result) => {
     response.writeHead(result.statusCode!, result.headers);
+    open.set(result, response);
+    result.once('close', () => open.delete(result));
+    // A stream that its service ends is broken off here, too.
+    result.once('aborted', () => response.destroy());
     result.pipe(response);
   });
   outgoing.on('error', () => response.destroy());
