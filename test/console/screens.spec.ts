@@ -72,16 +72,22 @@ describeInBrowser('E14 the console', () => {
     }
   });
 
-  it.each(SCREENS)('fits %s into 390 pixels, and into 1280 at a zoom of 200 %%', async (name, hash, text) => {
-    const page = await visit(hash, { width: 390 });
-    await page.getByText(text).first().waitFor();
-    expect(await page.evaluate(WIDTH)).toBeLessThanOrEqual(390);
-    await screenshot(page, `${name}-narrow`);
-    // Zoomed to 200 %, a page has half of the pixels of its window.
-    await page.setViewportSize({ width: 640, height: 400 });
-    expect(await page.evaluate(WIDTH)).toBeLessThanOrEqual(640);
-    await page.locator('main').getByText(text).first().scrollIntoViewIfNeeded();
-  });
+  it.each(SCREENS)(
+    'fits %s into 390 pixels, into 1280 at a zoom of 200 %%, and into what is between',
+    async (name, hash, text) => {
+      const page = await visit(hash, { width: 390 });
+      await page.getByText(text).first().waitFor();
+      expect(await page.evaluate(WIDTH)).toBeLessThanOrEqual(390);
+      await screenshot(page, `${name}-narrow`);
+      // Zoomed to 200 %, a page has half of the pixels of its window; the others are windows of tablets and small laptops.
+      for (const width of [640, 820, 1000, 1180]) {
+        await page.setViewportSize({ width, height: 400 });
+        const needed = Math.max(width, Number(await page.evaluate(WIDTH)));
+        expect([width, needed]).toEqual([width, width]);
+      }
+      await page.locator('main').getByText(text).first().scrollIntoViewIfNeeded();
+    },
+  );
 
   it.each(['light', 'dark'] as const)(
     'has accessible dialogs in %s, which give the focus back',
@@ -91,7 +97,7 @@ describeInBrowser('E14 the console', () => {
       const looksWell = async (name: string) => {
         await dialog.getByRole('heading').waitFor();
         expect(await violationsOf(page)).toEqual([]);
-        await screenshot(page, `dialog-${name}-${scheme}`);
+        await screenshot(page, `dialog-${name}-${scheme}`, false);
       };
       for (const [name, screen, button, then] of DIALOGS) {
         await page.evaluate(`location.hash = '#/${screen}'`);

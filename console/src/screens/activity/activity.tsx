@@ -60,7 +60,7 @@ const AUDIT: Column<AuditEntry>[] = [
   { head: 'When', cell: ({ at }) => <Exact at={at} /> },
   { head: 'Who', cell: ({ by }) => <Text of={by} /> },
   { head: 'What', cell: ({ action }) => <code>{action}</code> },
-  { head: 'To', cell: (entry) => <Target of={entry} /> },
+  { head: 'To', cell: (entry) => <Target of={entry} />, class: 'filter-cell' },
   { head: 'How many', cell: (entry) => (entry.count === null ? '' : count(entry.count)), isNumber: true },
   { head: 'Filter', cell: ({ filter }) => <FilterCell of={filter} />, class: 'filter-cell' },
   { head: 'Reason', cell: ({ reason }) => <Text of={reason} />, class: 'grow' },
