@@ -7,7 +7,7 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
  * of its changes. While a slot moves (`moving_to`), its mover renews `mover_until`; afterwards any replica undoes the move.
  *
  * In every cell: `cell_self` says which cell of which catalogue this is, and which definitions were copied here last.
- * `cell_fence` says which slots may be written to here. `cell_marker` is written to learn when logical replication has caught up.
+ * `cell_fence` says which slots may be written to here. `cell_marker` says how far a move of a slot has got here.
  */
 export class Cells1763251200170 implements MigrationInterface {
   async up(runner: QueryRunner): Promise<void> {

@@ -42,6 +42,7 @@ import { RebuildRetries1763251200231 } from '../migrations/1763251200231-rebuild
 import { ReadModelVersions1763251200240 } from '../migrations/1763251200240-read-model-versions.ts';
 import { RebuildDrains1763251200241 } from '../migrations/1763251200241-rebuild-drains.ts';
 import { StandbyMarks1763251200260 } from '../migrations/1763251200260-standby-marks.ts';
+import { CellMoves1763251200270 } from '../migrations/1763251200270-cell-moves.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -92,6 +93,7 @@ const ENGINE: SchemaPart = {
     ReadModelVersions1763251200240,
     RebuildDrains1763251200241,
     StandbyMarks1763251200260,
+    CellMoves1763251200270,
   ],
 };
 

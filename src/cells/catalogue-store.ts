@@ -6,6 +6,9 @@ import {
   ADD_FENCE,
   BECOME,
   CELLS,
+  CLOSES_SLOT,
+  COUNT_APART,
+  COUNTS_APART,
   DIVIDE_SLOTS,
   IS_FENCED,
   IS_PART,
@@ -14,6 +17,7 @@ import {
   OWN_POSITIONS,
   SELF,
   SET_FENCE,
+  SHARE_FENCE,
   SLOTS_OF_CELLS,
   SORTS_BY_CODE_POINTS,
   TAKE_TURN,
@@ -50,7 +54,7 @@ export class CatalogueStore {
   /** Makes the home cell's database the home of a catalogue with at least these cells. Returns its id. */
   async open(names: readonly string[]): Promise<string> {
     return this.home.transaction(async (tx) => {
-      await tx.query(TAKE_TURN);
+      await takeTurn(tx);
       const self = await become(tx, { catalogue: null, number: 0, name: names[0]! });
       await tx.execute(ADD_CELLS, [names]);
       await tx.execute(DIVIDE_SLOTS, [SLOTS, names.length]);
@@ -73,21 +77,19 @@ export class CatalogueStore {
   /** Makes a database this cell: from then on it takes only messages of slots that are open in it. */
   async join(database: Database, self: Self, slots: readonly SlotRow[]): Promise<void> {
     await database.transaction(async (tx) => {
-      await tx.query(TAKE_TURN);
+      await takeTurn(tx);
       await refuseLanguage(tx, self.name);
       await become(tx, self);
       await setFence(tx, self.number, slots);
-      if ((await tx.query(IS_FENCED)).length > 0) return;
-      for (const table of self.number > 0 ? ['inbox', 'outbox'] : [])
-        await tx.query(OWN_POSITIONS, [table, self.number]);
-      await tx.execute(ADD_FENCE);
+      for (const table of ['inbox', 'outbox'] as const) await countApart(tx, table, self.number);
+      if ((await tx.query(IS_FENCED)).length === 0) await tx.execute(ADD_FENCE);
     });
   }
 
-  /** Opens and closes slots in a cell; a closed one takes nothing from the COMMIT on. */
+  /** Opens and closes slots in a cell; a closed one takes nothing from the COMMIT on. All posts wait while one is closed. */
   async fence(database: Database, cell: number, slots: readonly SlotRow[]): Promise<void> {
     await database.transaction(async (tx) => {
-      await tx.query(LOCK_FENCE);
+      if ((await tx.query(CLOSES_SLOT, fenceOf(cell, slots))).length > 0) await tx.query(LOCK_FENCE);
       await setFence(tx, cell, slots);
     });
   }
@@ -136,7 +138,28 @@ async function become(tx: Transaction, self: Omit<Self, 'catalogue'> & { catalog
   );
 }
 
+async function countApart(tx: Transaction, table: 'inbox' | 'outbox', cell: number): Promise<void> {
+  if ((await tx.query(COUNTS_APART, [table])).length > 0) return;
+  await tx.execute(COUNT_APART(table));
+  await tx.query(OWN_POSITIONS, [table, cell]);
+}
+
+/** One change of the catalogue at a time, until the transaction ends. */
+export async function takeTurn(tx: Transaction): Promise<void> {
+  await tx.query(TAKE_TURN);
+}
+
+/** Opens a slot in a transaction that then writes its messages. */
+export async function openFence(tx: Transaction, cell: number, slot: number, version: number): Promise<void> {
+  await tx.query(SHARE_FENCE);
+  await setFence(tx, cell, [{ slot, cell, version, moving_to: null }]);
+}
+
 async function setFence(tx: Transaction, cell: number, slots: readonly SlotRow[]): Promise<void> {
+  await tx.execute(SET_FENCE, fenceOf(cell, slots));
+}
+
+function fenceOf(cell: number, slots: readonly SlotRow[]): unknown[] {
   const open = slots.map((slot) => slot.cell === cell && slot.moving_to === null);
-  await tx.execute(SET_FENCE, [slots.map(({ slot }) => slot), open, slots.map(({ version }) => version)]);
+  return [slots.map(({ slot }) => slot), open, slots.map(({ version }) => version)];
 }

@@ -55,6 +55,17 @@ export const SET_FENCE = `
 /** cells.lockFence — waits for the transactions that have written messages, and keeps out new ones until this one ends. */
 export const LOCK_FENCE = `SELECT pg_advisory_xact_lock(hashtextextended('sluice.cell-fence', 0))`;
 
+/** cells.closesSlot — whether a slot that is open here will be closed. $1 to $3 as above */
+export const CLOSES_SLOT = `
+  SELECT FROM unnest($1::smallint[], $2::boolean[], $3::bigint[]) AS given(slot, open, version)
+  JOIN cell_fence AS fence USING (slot) WHERE fence.open AND NOT given.open AND fence.version < given.version LIMIT 1`;
+
+/**
+ * cells.shareFence — for a transaction that opens a slot and then writes messages, as each of these does: whoever closes slots
+ * waits for it, instead of each for the other.
+ */
+export const SHARE_FENCE = `SELECT pg_advisory_xact_lock_shared(hashtextextended('sluice.cell-fence', 0))`;
+
 /** cells.isFenced */
 export const IS_FENCED = `
   SELECT FROM pg_trigger WHERE tgrelid = 'inbox'::regclass AND tgname = 'cell_fence' AND NOT tgisinternal`;
@@ -64,10 +75,20 @@ export const ADD_FENCE = `
   CREATE TRIGGER cell_fence AFTER INSERT ON inbox REFERENCING NEW TABLE AS added
   FOR EACH STATEMENT EXECUTE FUNCTION cell_fence_inbox()`;
 
+/** cells.countsApart — whether the rows of a table get positions of this cell only. $1 table */
+export const COUNTS_APART = `
+  SELECT FROM pg_sequence WHERE seqrelid = pg_get_serial_sequence($1, 'position')::regclass AND seqincrement = 256`;
+
 /**
- * cells.ownPositions — every cell counts its rows in a range of its own, so that rows that are copied from another cell do
- * not collide. 2^45 numbers for each of 256 cells fit into the 2^53 that a number holds exactly. $1 table, $2 cell
+ * cells.ownPositions — positions of cell n are n modulo 256, so that rows that come from another cell never have a position of
+ * this one, however far it has counted; and each cell begins at a number of its own, above what a Sluice without cells has counted.
+ * 2^45 numbers for each of 256 cells fit into the 2^53 that a number holds exactly. A million is skipped: others may be
+ * counting right now. $1 table, $2 cell
  */
 export const OWN_POSITIONS = `
   SELECT setval(pg_get_serial_sequence($1, 'position'),
-                GREATEST(nextval(pg_get_serial_sequence($1, 'position')), ($2::bigint << 45) + 1))`;
+                ((GREATEST(nextval(pg_get_serial_sequence($1, 'position')), $2::bigint << 45) + 1000000) / 256) * 256 + $2)`;
+
+/** cells.countApart */
+export const COUNT_APART = (table: 'inbox' | 'outbox') =>
+  `ALTER SEQUENCE ${table}_position_seq INCREMENT BY 256`;

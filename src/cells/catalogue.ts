@@ -14,6 +14,10 @@ export class Catalogue {
     return this.slots[slot]!;
   }
 
+  get isMoving(): boolean {
+    return this.slots.some(({ moving_to }) => moving_to !== null);
+  }
+
   all(): readonly SlotRow[] {
     return this.slots;
   }

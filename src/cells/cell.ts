@@ -56,3 +56,8 @@ export function cellAway(name: string, reason: string | null): Problem {
     retryAfter(1),
   );
 }
+
+/** The key is in neither cell for a moment. */
+export function slotMoves(): Problem {
+  return new Problem('cell-away', 'The key is being moved to another cell. Retry later.', retryAfter(1));
+}

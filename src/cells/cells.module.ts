@@ -7,6 +7,7 @@ import { CELL_REPORTS, type CellReports } from '../upkeep/health/cell-reports.ts
 import { CellsController } from './cells.controller.ts';
 import { CELLS } from './cells-token.ts';
 import type { CellsView } from './cells-view.ts';
+import { MovesController } from './moves/moves.controller.ts';
 
 /** What the engine of a cell gets in addition to everything else. */
 @Global()
@@ -16,7 +17,7 @@ export class CellsModule {
   static home(cells: CellsView, router: MessageRouter, lanes: OwnLanes, reports: CellReports): DynamicModule {
     return {
       module: CellsModule,
-      controllers: [CellsController],
+      controllers: [MovesController, CellsController],
       providers: [
         { provide: CELLS, useValue: cells },
         { provide: MESSAGE_ROUTER, useValue: router },

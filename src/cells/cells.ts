@@ -19,10 +19,14 @@ import type { CellsView } from './cells-view.ts';
 import { DefinitionsCopy } from './definitions-copy.ts';
 import type { Engine, EngineFactory } from './engine.ts';
 import { FrontDoor } from './front-door.ts';
+import { MoveMetrics } from './moves/move-metrics.ts';
+import { SlotMover } from './moves/slot-mover.ts';
 import { PostRouter } from './post-router.ts';
 import { refuseSecondCatalogue } from './second-catalogue.ts';
 
 const KEEP_MS = 1_000;
+/** A slot is not moved while a delivery of it is in flight; one that takes longer has to be waited for by an operator. */
+const MAX_QUIET_MS = 60_000;
 
 /** All cells of this replica: an engine for each, one front door, and the catalogue that says which cell has which slot. */
 export class Cells implements CellsView {
@@ -107,6 +111,7 @@ export class Cells implements CellsView {
       return keeper;
     });
     await Promise.all(keepers.map((keeper) => keeper.pass()));
+    if (this.settings.roles.includes('upkeep')) this.addMover(loops);
     for (const loop of this.loops) loop.start();
   }
 
@@ -138,6 +143,17 @@ export class Cells implements CellsView {
   /** After the home cell, whose HTTP server hands requests over to the others. */
   async close(): Promise<void> {
     await Promise.all(this.all.slice(1).map(({ engine }) => engine?.nest.close()));
+  }
+
+  private addMover(loops: Loops): void {
+    const { store: catalogue, log } = this;
+    const mover = new SlotMover({
+      ...{ cells: this, catalogue, log },
+      metrics: new MoveMetrics(this.home.engine!.nest.get(Metrics)),
+      leaseMs: this.settings.inboxLease,
+      quietMs: MAX_QUIET_MS,
+    });
+    this.loops.push(loops.create('cell-moves', KEEP_MS, () => mover.pass()));
   }
 
   private keeperOf(cell: Cell, home: Database): CellKeeper {

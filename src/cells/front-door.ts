@@ -55,6 +55,8 @@ export class FrontDoor {
           `With CELLS this route works on one cell: add ?cell= with one of ${this.cells.names.join(', ')}.`,
         );
       case 'key':
+        // What is set for a key must not stay behind in the cell that it has just left.
+        if (this.cells.home.state === 'up') await this.cells.catalogue.refresh().catch(() => undefined);
         return this.handOver(this.reads.cellOfKey(parameterOf(request, rule)), request, reply);
       case 'owner':
         return this.toOwner(rule, request, reply);

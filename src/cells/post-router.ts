@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { codeOf, isDatabaseAway } from '../database/errors.ts';
 import { NOT_OF_THIS_CELL, problemOf } from '../http/problem-of.ts';
-import { Problem, retryAfter } from '../http/problems.ts';
+import { Problem } from '../http/problems.ts';
 import { Ingest } from '../inbox/ingest.ts';
 import { IngestMetrics } from '../inbox/ingest-metrics.ts';
 import { isRefusal, type Outcome } from '../inbox/message-acceptor.ts';
 import type { MessageRouter } from '../inbox/message-router.ts';
 import type { PostedMessages } from '../inbox/read-request.ts';
 import type { Catalogue } from './catalogue.ts';
-import { type Cell, cellAway } from './cell.ts';
+import { type Cell, cellAway, slotMoves } from './cell.ts';
 
 /** A message of a slot that is being moved waits this long before it is answered 503. */
 const MAX_PAUSE_MS = 2_000;
@@ -63,7 +63,7 @@ export class PostRouter implements MessageRouter {
   ): Promise<void> {
     const { cell, indexes } = part;
     try {
-      if (cell === undefined) throw moving();
+      if (cell === undefined) throw slotMoves();
       const found = await this.postTo(cell, partOf(posted, indexes));
       for (const [nth, outcome] of found.entries()) outcomes[indexes[nth]!] = outcome;
     } catch (error) {
@@ -101,10 +101,6 @@ export class PostRouter implements MessageRouter {
     }
     return [...parts].map(([cell, indexesOfCell]) => ({ cell, indexes: indexesOfCell }));
   }
-}
-
-function moving(): Problem {
-  return new Problem('cell-away', 'The key is being moved to another cell. Retry later.', retryAfter(1));
 }
 
 /** Not copied if it is the whole post, which is the usual case. */

@@ -125,6 +125,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'GET /v1/audit': newest('at'),
   'GET /v1/settings': HOME,
   'GET /v1/cells': HOME,
+  'GET /v1/cells/moves': HOME,
+  'POST /v1/cells/:name/slots': HOME,
 
   // Of one cell at a time: ?cell=, else the home cell.
   'GET /v1/backlog': HOME,

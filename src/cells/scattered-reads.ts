@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { etagOf, matchesEtag } from '../http/etag.ts';
 import type { OpenApi } from '../http/openapi.ts';
 import { sourceOfCaller } from '../inbox/new-message.ts';
-import { type Cell, cellAway } from './cell.ts';
+import { type Cell, cellAway, slotMoves } from './cell.ts';
 import { type Asked, type CellRequests, refuseIfAway } from './cell-requests.ts';
 import type { CellsView } from './cells-view.ts';
 import type { CopyReply } from './copied-request.ts';
@@ -25,7 +25,8 @@ export class ScatteredReads {
   ) {}
 
   cellOfKey(key: string): Cell {
-    const { cell } = this.cells.catalogue.slot(slotOf(key));
+    const { cell, moving_to } = this.cells.catalogue.slot(slotOf(key));
+    if (moving_to !== null) throw slotMoves();
     const known = this.cells.byNumber(cell);
     if (!known) throw cellAway(this.cells.catalogue.nameOf(cell), 'it is not in CELLS of this replica');
     return known;
@@ -34,9 +35,13 @@ export class ScatteredReads {
   /** The cell that knows it, with its reply to `url`; if none does, what one of them replies. */
   async owner(rule: Rule & { to: 'owner' }, request: FastifyRequest, url?: string): Promise<Asked> {
     const located = locate(rule, request);
+    const { version } = this.cells.catalogue;
     const asked = await this.requests.askAll(request, url ?? located);
     const found = asked.filter(({ reply }) => reply && reply.statusCode !== 404);
-    if (found.length === 0) refuseIfAway(asked);
+    if (found.length === 0) {
+      refuseIfAway(asked);
+      if (await this.hasMoved(version)) return this.owner(rule, request, url);
+    }
     if (found.length < 2) return found[0] ?? asked[0]!;
     const cells = found.map(({ cell }) => cell);
     const known = url === undefined ? found : await this.requests.askAll(request, located, cells);
@@ -44,15 +49,27 @@ export class ScatteredReads {
     return found.find((one) => one.cell === cell)!;
   }
 
+  /** Whether what was not found may have been on its way from one cell to another. */
+  private async hasMoved(version: number): Promise<boolean> {
+    const { catalogue, home } = this.cells;
+    if (home.state === 'up') await catalogue.refresh().catch(() => undefined);
+    if (catalogue.isMoving) throw slotMoves();
+    return catalogue.version !== version;
+  }
+
   /** A row of a read model, or what belongs to one. */
   async read(id: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { version } = this.cells.catalogue;
     const first = this.cellOfKey(id);
     const own = await this.requests.ask(first, request, request.url);
     if (own.statusCode !== 404) return this.respond(reply, own);
     const others = this.cells.all.filter((cell) => cell !== first);
     const asked = await this.requests.askAll(request, request.url, others);
     const found = asked.find((one) => one.reply && isFound(one.reply));
-    if (!found) refuseIfAway(asked);
+    if (!found) {
+      refuseIfAway(asked);
+      if (await this.hasMoved(version)) return this.read(id, request, reply);
+    }
     return this.respond(reply, found?.reply ?? own);
   }
 

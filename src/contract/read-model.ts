@@ -13,4 +13,10 @@ export interface ReadModel extends SchemaPart {
    */
   readonly name: string;
   readonly module: Type;
+  /**
+   * With CELLS: which column of each table has the key of the messages that write the row. Name all tables, first those that
+   * others refer to. A slot can be moved to another cell only if its rows are found by it, so leave this out if a table has rows
+   * that messages of several keys write.
+   */
+  readonly keyColumns?: Readonly<Record<string, string>>;
 }

@@ -14,7 +14,7 @@ const { paths } = JSON.parse(
 /** Not part of the service; their rule follows from their path. */
 const OF_READ_MODELS = /^\/v1\/(candidates|vacancies)(\/|$)/;
 /** Only with CELLS; only with METRICS_ACCESS=keyed. */
-const BY_SETTINGS = ['GET /v1/cells', 'GET /metrics'];
+const BY_SETTINGS = ['GET /v1/cells', 'GET /v1/cells/moves', 'POST /v1/cells/:name/slots', 'GET /metrics'];
 
 it('every route with a caller has a rule for cells, and every rule a route', () => {
   const routes = Object.entries(paths)

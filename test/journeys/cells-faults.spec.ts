@@ -39,7 +39,7 @@ describe('a slot that is closed', () => {
     const move = (moving: boolean) =>
       home.query(
         moving
-          ? `UPDATE cell_slot SET version = version + 1, moving_to = 1, mover = gen_random_uuid(), mover_until = now() WHERE slot = $1`
+          ? `UPDATE cell_slot SET version = version + 1, moving_to = 1, mover = gen_random_uuid(), mover_until = now() + interval '1 hour' WHERE slot = $1`
           : 'UPDATE cell_slot SET version = version + 1, moving_to = NULL, mover = NULL, mover_until = NULL WHERE slot = $1',
         [slotOf(key)],
       );

@@ -12,11 +12,17 @@ export interface TestDatabase {
 /** Tests find the tables of read models, and make their own where sessions without read models find them. */
 const SEARCH_PATH = '-c search_path=public,recruitment,tested,issuing_checks,outages,campaigns,chain';
 
+interface DatabaseOptions {
+  readonly empty?: boolean;
+  /** The URL of another server than that of the run; the database is empty. */
+  readonly server?: string;
+}
+
 /** A database of its own for a test file, cloned from the migrated template (or empty). */
-export async function createDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
-  const server = process.env.SLUICE_TEST_SERVER!;
+export async function createDatabase(options: DatabaseOptions = {}): Promise<TestDatabase> {
+  const { server = process.env.SLUICE_TEST_SERVER!, empty = options.server !== undefined } = options;
   const name = `sluice_test_${randomUUID().replaceAll('-', '')}`;
-  const template = options.empty ? 'template0' : process.env.SLUICE_TEST_TEMPLATE;
+  const template = empty ? 'template0' : process.env.SLUICE_TEST_TEMPLATE;
   await withClient(server, (client) => client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`));
   const url = urlOf(server, name);
   const pool = new pg.Pool({

@@ -44,6 +44,7 @@ export const ACTIONS = [
   'source.discard',
   'source.delete',
   'history.erase',
+  'cell.move',
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

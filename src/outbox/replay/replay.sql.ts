@@ -16,13 +16,17 @@ export const INSERT_RESEND = `
 export const ADD_DELIVERY =
   'INSERT INTO replay_delivery (replay, lane, key, position) VALUES ($1, $2, $3, $4)';
 
+const LAST_POSITION =
+  'COALESCE((SELECT position FROM outbox WHERE listener = $1 ORDER BY listener, position DESC LIMIT 1), 0)';
+const HAS_ARRIVALS = `EXISTS (SELECT FROM cell_marker WHERE outcome = 'arrived')`;
+
 /**
  * Two adjacent positions among the deliveries of the listener, found by binary search: `low` was created before the time,
  * everything from `high` on was not. $1 listener
  */
 const EDGE = (time: string) => `
   WITH RECURSIVE search(low, high) AS (
-    SELECT 0::bigint, COALESCE((SELECT position FROM outbox WHERE listener = $1 ORDER BY listener, position DESC LIMIT 1), 0) + 1
+    SELECT 0::bigint, ${LAST_POSITION} + 1
     UNION ALL
     SELECT CASE WHEN probe.created_at < ${time} THEN probe.position ELSE search.low END,
            CASE WHEN probe.created_at < ${time} THEN search.high ELSE middle END
@@ -41,11 +45,14 @@ const LAST_STEP = 'FROM search ORDER BY high - low LIMIT 1';
  * of tens of millions of deliveries takes longer than a statement may. Positions grow with the time at which they are
  * assigned, which is some time after `created_at`, the start of their transaction: a delivery that was created longer before
  * a time than any transaction takes got its position before that time, and vice versa.
+ * Where deliveries have come from another cell, with their positions, the times are not in order, and everything is scanned.
  * $1 listener, $2 since, $3 until, $4 max ms of a transaction
  */
 export const FIND_SPAN = `
-  SELECT (${EDGE(`$2::timestamptz - $4 * interval '1 millisecond'`)} SELECT low ${LAST_STEP}) AS low,
-         (${EDGE(`COALESCE($3::timestamptz, now()) + $4 * interval '1 millisecond'`)} SELECT high ${LAST_STEP}) AS high`;
+  SELECT CASE WHEN ${HAS_ARRIVALS} THEN 0
+           ELSE (${EDGE(`$2::timestamptz - $4 * interval '1 millisecond'`)} SELECT low ${LAST_STEP}) END AS low,
+         CASE WHEN ${HAS_ARRIVALS} THEN ${LAST_POSITION} + 1
+           ELSE (${EDGE(`COALESCE($3::timestamptz, now()) + $4 * interval '1 millisecond'`)} SELECT high ${LAST_STEP}) END AS high`;
 
 /**
  * replay.partEnd — the position that ends a part of $4 deliveries of the listener: counted, because most positions may belong to
