@@ -3,6 +3,7 @@ import { VERSION } from '../version.ts';
 import { Api } from './api.ts';
 import { CliError, EXIT, usageError } from './cli-error.ts';
 import { type Command, helpOf, readArguments } from './command.ts';
+import { cells } from './commands/cells.ts';
 import { consume } from './commands/consume.ts';
 import { deadLetters } from './commands/dead-letters.ts';
 import { doctor } from './commands/doctor.ts';
@@ -57,6 +58,7 @@ function commandsOf(stdin: Readable): Command[] {
     rebuild,
     schedules,
     historyFrom(stdin),
+    cells,
     listen,
     doctor,
     init,
