@@ -95,8 +95,9 @@ export class OutboxStore {
   }
 
   /** Does not need the lane: the calls were made, no matter which replica owns it now. */
-  async recordLost(tries: readonly FailedAttempt[]): Promise<void> {
-    await this.database.execute(RECORD_LOST, recordsOf(tries));
+  /** `repeated`: an earlier call may have recorded them, although it failed. */
+  async recordLost(tries: readonly FailedAttempt[], repeated: boolean): Promise<void> {
+    await this.database.execute(RECORD_LOST, [...recordsOf(tries), repeated]);
   }
 
   /** Returns how many were still claimed. */

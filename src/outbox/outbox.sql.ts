@@ -137,6 +137,7 @@ export const RECORD_ATTEMPTS = `
 /**
  * outbox.recordLost — the same for deliveries that this replica no longer has claimed, unless the next owner has already
  * recorded that the outcome is unknown. Nothing is recorded for a delivery that was removed.
+ * $1 to $6 as above, $7 whether an earlier call may have recorded the same
  */
 export const RECORD_LOST = `
   INSERT INTO attempt (delivery, attempt, status, error, excerpt, duration_ms)
@@ -145,4 +146,5 @@ export const RECORD_LOST = `
          AS tried(position, attempt, status, error, excerpt, duration)
   WHERE EXISTS (SELECT FROM outbox WHERE outbox.position = tried.position)
     AND NOT EXISTS (SELECT FROM attempt WHERE attempt.delivery = tried.position AND attempt.attempt = tried.attempt
-                      AND attempt.error LIKE '${OUTCOME_UNKNOWN}%')`;
+                      AND (attempt.error LIKE '${OUTCOME_UNKNOWN}%'
+                           OR $7::boolean AND (attempt.error, attempt.duration_ms) = (tried.error, tried.duration)))`;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ADMIN_KEY, type ApiResponse, startApp } from '../support/app.ts';
 import { sharedReplica } from '../support/shared-replica.ts';
 
@@ -17,6 +17,10 @@ const API_KEYS = [
 const TYPE = 'urn:x:bound';
 
 const { database, replica } = sharedReplica({ API_KEYS, ROLES: 'api' });
+beforeAll(async () => {
+  const body = { types: ['bound'], partitions: 1 };
+  expect((await replica.call('PUT', '/v1/topics/bound', { body })).status).toBe(201);
+});
 beforeEach(() => database.query('TRUNCATE inbox, producer').then(() => undefined));
 
 interface Content {
@@ -41,6 +45,13 @@ const MODES: Record<string, { readonly many: boolean; readonly events: boolean; 
   native: {
     ...{ many: false, events: false },
     post: (key, all, more) => post(key, '/v1/messages', native(all.at(-1)!), { ...JSON_TYPE, ...more }),
+  },
+  'native of a topic': {
+    ...{ many: false, events: false },
+    post: (key, all, more) => {
+      const { type: _, ...content } = native(all.at(-1)!);
+      return post(key, '/v1/topics/bound/messages', content, { ...JSON_TYPE, ...more });
+    },
   },
   'native batch': {
     ...{ many: true, events: false },

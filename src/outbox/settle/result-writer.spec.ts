@@ -8,6 +8,7 @@ import type { Listener } from '../../listeners/listener.ts';
 import type { LeasedLane } from '../claim/leased-lane.ts';
 import { LeasedLanes } from '../claim/leased-lanes.ts';
 import type { ClaimedDelivery } from '../claim/outbox-queue.ts';
+import { OutboxStore } from '../outbox-store.ts';
 import type { Outcome } from '../send/outcome.ts';
 import { ResultWriter } from './result-writer.ts';
 
@@ -98,6 +99,32 @@ describe('a delivery that was sent, when the reply to COMMIT is lost', () => {
     expect(await metricIncreases(replica, LOSSES, () => settle(lane, delivered))).toEqual([1, 1]);
     const error = 'responded 200; its replica had lost the lane by then';
     expect(await attemptsRecorded()).toEqual([{ attempt: 1, status: 200, error }]);
+  });
+
+  it('is recorded so once the database is back', async () => {
+    const lane = await leased(256);
+    await database.query(`UPDATE lane SET token = gen_random_uuid() WHERE lane = 256;
+      CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE 'shutting down' USING ERRCODE = '57P03'; END $$;
+      CREATE TRIGGER refuse BEFORE INSERT ON attempt FOR EACH ROW EXECUTE FUNCTION refuse()`);
+    const settling = settle(lane, delivered);
+    try {
+      await until(() => replica.lines.filter((line) => line.includes('outbox.record-failed')).length > 3);
+    } finally {
+      await database.query('DROP FUNCTION refuse CASCADE');
+    }
+    await settling;
+    expect(await attemptsRecorded()).toHaveLength(1);
+  });
+
+  it('is recorded so once, if the first record had an unknown outcome', async () => {
+    const delivery = await claimed(await leased(256));
+    const store = replica.app.nest.get(OutboxStore);
+    const attempt = { delivery, status: 200, error: 'lost', excerpt: '', durationMs: 7 };
+    for (const repeated of [false, true]) await store.recordLost([attempt], repeated);
+    expect(await attemptsRecorded()).toHaveLength(1);
+    await store.recordLost([{ ...attempt, durationMs: 8 }], true);
+    expect(await attemptsRecorded()).toHaveLength(2);
   });
 
   it('is recorded so, too, when nothing was written and the lane was taken over meanwhile', async () => {
