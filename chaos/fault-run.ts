@@ -113,6 +113,7 @@ class FaultRun {
       seed,
       listeners: bed.terms.listeners.map(({ name }) => name),
       queues: bed.terms.queues!.map(({ name }) => name),
+      groups: bed.terms.groups!.groups.map(({ name }) => name),
       keys: Array.from({ length: Math.ceil(keys / 3) }, (_, n) => `k${n}`),
       actions: faults.includes('operator'),
       onRotated: (listener, secret) => bed.addSecret(listener, secret),

@@ -33,7 +33,7 @@ export function checkRejections(
       return justified ? [] : [violation(CHECK, `${name} rejected ${placeOf(entry)} (${id}): ${row.reason}`)];
     }),
   );
-  return [...missing, ...deadEntries(groups, terms)];
+  return [...missing, ...deadEntries(groups, terms), ...revivedEntries(groups, terms)];
 }
 
 /** Each rejection has one entry of its own, with the message of the place that it was rejected at. */
@@ -51,6 +51,24 @@ function deadEntries({ entries, rejections }: GroupsHistory, terms: GroupTerms):
         .filter(({ offset, message }) => messageAt.get(originOf(byOffset.get(offset))) !== message)
         .map(({ offset }) => violation(CHECK, `${name}.dead/${offset} is not what was rejected`)),
     ];
+  });
+}
+
+/** The group gets each dead letter that is revived once more, and nothing else in that way. */
+function revivedEntries({ entries, rejections }: GroupsHistory, terms: GroupTerms): Violation[] {
+  const messageAt = new Map(entries.map((entry) => [placeOf(entry), entry.message]));
+  return terms.groups.flatMap(({ name }) => {
+    const expected = rejections
+      .filter(({ group, revivedOffset }) => group === name && revivedOffset !== null)
+      .map((row) => `${name}.revived/${row.revivedOffset} is message ${messageAt.get(placeOf(row))}`);
+    const actual = entries
+      .filter(({ topic }) => topic === `${name}.revived`)
+      .map(({ offset, message }) => `${name}.revived/${offset} is message ${message}`);
+    const odd = [
+      ...expected.filter((one) => !actual.includes(one)),
+      ...actual.filter((one) => !expected.includes(one)),
+    ];
+    return odd.map((one) => violation('a dead letter starts over once for each revive', one));
   });
 }
 

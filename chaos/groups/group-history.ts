@@ -80,6 +80,8 @@ export interface RejectionRow {
   readonly offset: number;
   readonly deadOffset: number;
   readonly reason: string;
+  /** Where an operator who revived it has put it, in the topic of the group's revived messages. */
+  readonly revivedOffset: number | null;
 }
 
 /** Everything about topics and groups: what consumers recorded, and what the database recorded. */
@@ -109,7 +111,8 @@ export async function readGroups(database: Queries, calls: readonly ConsumerCall
     ),
     rejections: await database.query<RejectionRow>(
       `SELECT consumer_group.name AS group, topic.name AS topic, rejection.partition, rejection."offset"::int,
-              rejection.dead_offset::int AS "deadOffset", rejection.reason
+              rejection.dead_offset::int AS "deadOffset", rejection.reason,
+              rejection.revived_offset::int AS "revivedOffset"
        FROM rejection JOIN consumer_group ON consumer_group.number = rejection.group_number
        JOIN topic ON topic.number = rejection.topic`,
     ),

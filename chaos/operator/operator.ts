@@ -10,6 +10,8 @@ export interface OperatorOptions {
   readonly listeners: readonly string[];
   /** Listeners that are pulled. */
   readonly queues: readonly string[];
+  /** Consumer groups. */
+  readonly groups: readonly string[];
   readonly keys: readonly string[];
   /** Without: it only holds keys. */
   readonly actions: boolean;
@@ -25,6 +27,7 @@ const SETTLE_ATTEMPTS = 400;
 /** Replays of a few keys: one of everything would double the load of the run. */
 const KEYS_PER_REPLAY = 3;
 const FOUND = 30;
+const STAGES = ['inbox', 'outbox', 'group'] as const;
 
 /** An operator that acts over the API while faults are injected: at the end everything is resumed, released and deleted. */
 export class Operator {
@@ -35,6 +38,7 @@ export class Operator {
     replays: 0,
     revives: 0,
     discards: 0,
+    groupRulings: 0,
     schedulePauses: 0,
   };
   private readonly held = new Set<string>();
@@ -132,12 +136,16 @@ export class Operator {
     if (!dead) return;
     const path = `/v1/dead-letters/${encodeURIComponent(dead.id)}/revive?stage=${dead.stage}`;
     const reply = await this.call('POST', path, [200, 404, 409], {});
-    if (reply?.status === 200) this.counts.revives += 1;
+    if (reply?.status === 200) this.count('revives', dead.stage);
   }
 
   private async reviveMany(): Promise<void> {
     const { random } = this;
-    const filter = random.chance(0.5) ? { stage: 'inbox' } : { stage: 'outbox', listener: this.anyListener };
+    const filter = random.one<object>([
+      { stage: 'inbox' },
+      { stage: 'outbox', listener: this.anyListener },
+      { stage: 'group', group: random.one(this.options.groups) },
+    ]);
     const reply = await this.call('POST', '/v1/dead-letters/revive', [202], { filter });
     if (reply) this.counts.revives += 1;
   }
@@ -147,14 +155,22 @@ export class Operator {
     if (!dead) return;
     const path = `/v1/dead-letters/${encodeURIComponent(dead.id)}?stage=${dead.stage}&reason=discarded`;
     const reply = await this.call('DELETE', path, [204, 404, 409]);
-    if (reply?.status === 204) this.counts.discards += 1;
+    if (reply?.status === 204) this.count('discards', dead.stage);
+  }
+
+  private count(what: 'revives' | 'discards', stage: string): void {
+    this.counts[what] += 1;
+    if (stage === 'group') this.counts.groupRulings += 1;
   }
 
   private async deadLetter(): Promise<{ id: string; stage: string } | undefined> {
-    const stage = this.random.chance(0.5) ? 'inbox' : 'outbox';
-    const reply = await this.call('GET', `/v1/dead-letters?stage=${stage}&limit=${FOUND}`, [200]);
-    const { items } = (reply?.body ?? { items: [] }) as { items: { id: string; stage: string }[] };
-    return items.length > 0 ? this.random.one(items) : undefined;
+    const first = this.random.one(STAGES);
+    for (const stage of [first, ...STAGES.filter((other) => other !== first)]) {
+      const reply = await this.call('GET', `/v1/dead-letters?stage=${stage}&limit=${FOUND}`, [200]);
+      const { items } = (reply?.body ?? { items: [] }) as { items: { id: string; stage: string }[] };
+      if (items.length > 0) return this.random.one(items);
+    }
+    return undefined;
   }
 
   private async putSchedule(): Promise<void> {

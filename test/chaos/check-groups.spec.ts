@@ -75,7 +75,7 @@ const GOOD: GroupsHistory = {
     { ...PLACE, earliest: 0, next: 4 },
     { topic: 'g.dead', partition: 0, earliest: 0, next: 1 },
   ],
-  rejections: [{ ...PLACE, group: 'g', offset: 2, deadOffset: 0, reason: 'no' }],
+  rejections: [{ ...PLACE, group: 'g', offset: 2, deadOffset: 0, reason: 'no', revivedOffset: null }],
 };
 
 const MESSAGES = IDS.map((_, offset) => message(offset));
@@ -100,6 +100,7 @@ const BATCHES = 'batches in offset order, without gaps';
 const REBALANCE = 'nothing is skipped by a rebalance';
 const OWNER = 'only the owner of a partition commits, with its fence';
 const REASON = 'every repeat to a group has a reason';
+const REVIVED = 'a dead letter starts over once for each revive';
 const REJECTED = 'each rejected message is once in the dead letters of its group';
 const CONTENTS = 'a topic has every finished message of its types once, in key order';
 
@@ -196,6 +197,16 @@ const PLANTED: readonly [Check, string, Partial<GroupsHistory>][] = [
   ],
   [REJECTED, 'a dead letter twice', { entries: [...GOOD.entries, entry('g.dead', 1, 12)] }],
   [
+    REVIVED,
+    'a revived dead letter that the group does not get',
+    { rejections: [{ ...GOOD.rejections[0]!, revivedOffset: 0 }] },
+  ],
+  [
+    REVIVED,
+    'a revived message that nobody revived',
+    { entries: [...GOOD.entries, entry('g.revived', 0, 12)] },
+  ],
+  [
     REJECTED,
     'a dead letter with another message',
     { entries: [...GOOD.entries.slice(0, 4), entry('g.dead', 0, 13)] },
@@ -242,7 +253,14 @@ describe('the checker of topics and groups', () => {
 
   it('accepts a message that its consumers died with as a dead letter', () => {
     const rejections = [
-      { ...PLACE, group: 'g', offset: 0, deadOffset: 1, reason: 'its consumer died 3 times' },
+      {
+        ...PLACE,
+        group: 'g',
+        offset: 0,
+        deadOffset: 1,
+        reason: 'its consumer died 3 times',
+        revivedOffset: null,
+      },
     ];
     const moved = { committed: 0, handed: 0 };
     const change = {
