@@ -4,13 +4,20 @@ import type { Waiting } from './poll-waiters.ts';
 type Blocking = Pick<StateRow, 'max_in_flight' | 'cursors'>;
 
 /** What a poll of the member waits for: new messages, and a commit if only that lets it have more. */
-export function waitingOf(state: StateRow, member: string): Waiting {
-  const { number, cursors } = state;
+export function waitingOf(state: StateRow, member: string, seen: Waiting['seen']): Waiting {
+  const { number, cursors, session_ms: sessionMs } = state;
   const awaited = cursors
     .filter(({ draining }) => !draining)
     .map((cursor) => ({ topic: cursor.number, partition: cursor.partition, next: cursor.next }));
   const committed = cursors.reduce((sum, cursor) => sum + cursor.committed, 0);
-  return { group: number, member, awaited, committed: isBlocked(state) ? committed : undefined };
+  return {
+    group: number,
+    member,
+    awaited,
+    sessionMs,
+    seen,
+    committed: isBlocked(state) ? committed : undefined,
+  };
 }
 
 /** Pure: whether a commit may have freed what a poll of the member waits for. `state`: after the commit. */

@@ -20,6 +20,9 @@ export interface Waiting {
   readonly group: number;
   readonly member: string;
   readonly awaited: readonly AwaitedPartition[];
+  readonly sessionMs: number;
+  /** When a sign of life of the member was last stored, at the earliest; by this process's clock. */
+  readonly seen: { atMs: number };
   /** It gets nothing more until it commits: the sum of the offsets that it has committed. */
   readonly committed?: number | undefined;
 }
@@ -123,6 +126,13 @@ export class PollWaiters implements BeforeApplicationShutdown {
       if (members.size === 0 || members.has(memberIdOf(waiter.member))) waiter.end('changed');
   }
 
+  private async touch(due: readonly Waiter[]): Promise<void> {
+    if (due.length === 0) return;
+    const nowMs = performance.now();
+    await this.store.touchAll(due);
+    for (const { seen, untilMs, sessionMs } of due) seen.atMs = Math.min(nowMs, untilMs - sessionMs / 2);
+  }
+
   private async pass(): Promise<Next> {
     if (this.waiters.size === 0) return 'idle';
     const waiting = [...this.waiters];
@@ -132,7 +142,7 @@ export class PollWaiters implements BeforeApplicationShutdown {
       if ((lowest.get(partition)?.next ?? Number.POSITIVE_INFINITY) > one.next) lowest.set(partition, one);
     }
     const groups = [...new Set(waiting.map(({ group }) => group))];
-    await this.store.touchAll(waiting);
+    await this.touch(waiting.filter((waiter) => isTouchDue(waiter, performance.now())));
     const blocked = waiting.flatMap((waiter) => {
       const { group, member, committed } = waiter;
       return committed === undefined ? [] : [{ group, member, committed, waiter }];
@@ -146,4 +156,13 @@ export class PollWaiters implements BeforeApplicationShutdown {
     for (const { kind, number } of changes) if (kind === 'member') blocked[number]!.waiter.end('changed');
     return 'idle';
   }
+}
+
+/** Pure: as the statement decides; most polls need none, and with 1,000 of them reading all members costs more than the rest. */
+export function isTouchDue(
+  { untilMs, sessionMs, seen }: Pick<Waiter, 'untilMs' | 'sessionMs' | 'seen'>,
+  nowMs: number,
+): boolean {
+  const lastMs = untilMs - sessionMs / 2;
+  return lastMs <= nowMs ? lastMs > seen.atMs : seen.atMs < nowMs - sessionMs / 4;
 }

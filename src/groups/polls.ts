@@ -125,13 +125,14 @@ export class Polls {
     const { member } = request;
     const deadline = performance.now() + waitOf(request);
     const poll = randomUUID();
+    const seen = { atMs: performance.now() };
     const first = await this.firstRound(group, request, poll);
     let polled = first.polled;
     const known = fingerprint(polled.state!);
     while (first.isUpToDate && polled.batches.length === 0 && fingerprint(polled.state!) === known) {
       const waitMs = deadline - performance.now();
       if (waitMs <= 0) break;
-      const end = await this.waiters.wait(waitingOf(polled.state!, member), waitMs, closed);
+      const end = await this.waiters.wait(waitingOf(polled.state!, member, seen), waitMs, closed);
       if (end === 'closed') return undefined;
       const waited = end === 'changed' ? 'woken' : 'not woken';
       polled = await this.pollOnce({ group, request, poll, waited, commit: [], next: [] });
