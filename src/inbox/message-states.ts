@@ -30,6 +30,16 @@ export const SETTLED_ROWS = `
   SELECT count(*)::int AS settled FROM unnest($1::bigint[], $2::text[]) AS asked (position, id)
   JOIN inbox USING (position, id) WHERE inbox.settled_at IS NOT NULL`;
 
+/**
+ * messages.archived — which of these messages are in history: all of these were applied, long ago. `own`: of this source, the
+ * others of any. $1 ids, $2 sources
+ */
+export const ARCHIVED = `
+  SELECT asked.id, asked.source, bool_or(found.identity = archive_identity(asked.source, asked.id)) AS own
+  FROM unnest($1::text[], $2::text[]) AS asked(id, source)
+  CROSS JOIN LATERAL (SELECT identity FROM archive_id WHERE archive_id.id = hashtextextended(asked.id, 0) LIMIT 20) AS found
+  GROUP BY asked.id, asked.source`;
+
 interface Waiter {
   readonly id: string;
   /** The caller's own source. */
@@ -103,14 +113,33 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
       const ids = [...new Set(asking.map(({ id }) => id))];
       const rows = await this.reads.query<StateRow>(MESSAGE_STATES, [ids]);
       const byId = new Map(groupBy(rows, ({ id }) => id).map((group) => [group[0]!.id, group]));
+      const rowsOf = ({ id }: Waiter) => byId.get(id) ?? [];
+      const isForeign = (waiter: Waiter) => !rowsOf(waiter).some(({ source }) => source === waiter.source);
+      const archived = await this.archived(asking.filter(isForeign));
       for (const waiter of asking) {
-        const seen = seenBy(waiter, byId.get(waiter.id) ?? []);
+        const seen = seenBy(waiter, rowsOf(waiter), archived.get(waiter));
         if (seen.state !== 'waiting' || performance.now() >= waiter.untilMs)
           this.settle(waiter, () => waiter.resolve(seen));
       }
     } catch (error) {
       for (const waiter of asking) this.settle(waiter, () => waiter.fail(error));
     }
+  }
+
+  /** Of waiters whose own message is not in the inbox; absent: no message with this id is in history. */
+  private async archived(waiters: readonly Waiter[]): Promise<ReadonlyMap<Waiter, 'own' | 'other'>> {
+    if (waiters.length === 0) return new Map();
+    const rows = await this.reads.query<{ id: string; source: string; own: boolean }>(ARCHIVED, [
+      waiters.map(({ id }) => id),
+      waiters.map(({ source }) => source),
+    ]);
+    const found = new Map(rows.map(({ id, source, own }) => [`${source} ${id}`, own] as const));
+    return new Map(
+      waiters.flatMap((waiter) => {
+        const own = found.get(`${waiter.source} ${waiter.id}`);
+        return own === undefined ? [] : [[waiter, own ? 'own' : 'other'] as const];
+      }),
+    );
   }
 
   private settle(waiter: Waiter, how: () => void): void {
@@ -120,9 +149,15 @@ export class InboxMessageStates extends MessageStates implements BeforeApplicati
 }
 
 /** The caller's own message; otherwise all messages with this id, with the least advanced state. */
-function seenBy({ source }: Waiter, rows: readonly StateRow[]): MessageSeen {
+function seenBy(
+  { source }: Waiter,
+  rows: readonly StateRow[],
+  archived: 'own' | 'other' | undefined,
+): MessageSeen {
   const own = rows.find((row) => row.source === source);
   if (own) return own;
+  const isApplied = archived === 'own' || (archived !== undefined && rows.length === 0);
+  if (isApplied) return { state: 'finished', rows: [] };
   const states: readonly MessageState[] = ['waiting', 'dead', 'finished'];
   const state = states.find((one) => rows.some((row) => row.state === one)) ?? 'unknown';
   return { state, rows: rows.flatMap((row) => row.rows) };

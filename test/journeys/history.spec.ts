@@ -99,6 +99,24 @@ describe('history', () => {
     expect(await stored()).toEqual(['new-one']);
   });
 
+  it('is known to `?after=`: what it was for is applied', async () => {
+    await applied(kept('seen'));
+    const statusAfter = async (id: string) =>
+      (await replica.call('GET', `/v1/candidates?after=${id}`)).status;
+    await sweep();
+    expect(await stored()).not.toContain('seen');
+    expect([await statusAfter('seen'), await statusAfter('never')]).toEqual([200, 404]);
+    // Another producer has used the id: the caller waits for its own message, which is in history.
+    await database.query(
+      `INSERT INTO inbox (id, source, type, key, lane, payload, status) VALUES ('seen', 'urn:other', 't', 'k-other', 0, '1', 'pending')`,
+    );
+    await database.query(
+      `INSERT INTO hold (queue, key, lane, until, reason) VALUES ('inbox', 'k-other', 0, 'infinity', 'operator')`,
+    );
+    expect(await statusAfter('seen')).toBe(200);
+    await database.query(`DELETE FROM hold; DELETE FROM inbox WHERE source = 'urn:other'`);
+  });
+
   it('is not duplicated by a message that is posted again while it is moved', async () => {
     await applied(kept('moving'));
     const [row] = await database.query<{ position: string }>(
