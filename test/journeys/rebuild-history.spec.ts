@@ -216,20 +216,25 @@ describe('a rebuild from history', () => {
     const { diff } = await reached('ready');
     // A key may have had only messages of another type.
     expect(diff.tables[0].different + diff.tables[0].onlyNew).toBe(3);
-    const refused = await app().call('POST', '/v1/history/import', {
-      body: lines[0]!.replace('i-0', 'i-late'),
-      headers: { 'content-type': 'application/x-ndjson' },
-    });
-    expect([refused.status, refused.body.detail]).toEqual([
-      409,
-      expect.stringContaining('A rebuild of tested'),
-    ]);
+    const importOne = async () => {
+      const { status, body } = await app().call('POST', '/v1/history/import', {
+        body: lines[0]!.replace('i-0', 'i-late'),
+        headers: { 'content-type': 'application/x-ndjson' },
+      });
+      return [status, body.detail];
+    };
+    expect(await importOne()).toEqual([409, expect.stringContaining('A rebuild of tested reads')]);
     const hashes = await database.query<{ key: string; hash: string }>(
       'SELECT key, hash FROM tested__next.chain',
     );
     expect(
       hashes.filter(({ key, hash }) => living.some((one) => one.key === key && one.hash === hash)),
     ).toHaveLength(living.length - 3);
+    await act('/switch');
+    await reached('switched');
+    expect(await importOne()).toEqual([409, expect.stringContaining('is kept for the way back')]);
+    await act('/drop');
+    expect(await importOne()).toEqual([200, undefined]);
   });
 });
 

@@ -10,7 +10,7 @@ import { Faults } from '../../inbox/fields.ts';
 import { IngestStore, identity } from '../../inbox/ingest-store.ts';
 import { sourceOfCaller } from '../../inbox/new-message.ts';
 import { OWN_LANES, type OwnLanes } from '../../inbox/own-lanes.ts';
-import { REBUILD_AT_WORK, SHARE_IMPORTS } from './history-import.sql.ts';
+import { OPEN_REBUILD, SHARE_IMPORTS } from './history-import.sql.ts';
 import { type ImportedLine, parseLine } from './import-line.ts';
 
 export const MAX_LINES = 2_000;
@@ -119,14 +119,19 @@ export class HistoryImport {
   }
 }
 
-/** Some lanes of the rebuild may be past the places of these messages, and others not. */
+/**
+ * Some lanes of the rebuild may be past the places of these messages, and others not. After its switch all are: the messages
+ * would stay in the inbox, and would be applied to only one of the two schemas.
+ */
 async function refuseBesideRebuild(tx: Transaction): Promise<void> {
   await tx.query(SHARE_IMPORTS);
-  const [rebuild] = await tx.query<{ model: string }>(REBUILD_AT_WORK);
+  const [rebuild] = await tx.query<{ model: string; kept: boolean }>(OPEN_REBUILD);
   if (rebuild)
     throw new Problem(
       'conflict',
-      `A rebuild of ${rebuild.model} reads history: it would have a part of these messages. Import when it has switched, or cancel it.`,
+      rebuild.kept
+        ? `The schema that a rebuild of ${rebuild.model} replaced is kept for the way back, and would not have these messages. Drop it, then import.`
+        : `A rebuild of ${rebuild.model} reads history: it would have a part of these messages. Import when it has ended, or cancel it.`,
     );
 }
 
