@@ -58,6 +58,26 @@ async function faultOf(tested: Type<object>, messages = MESSAGES): Promise<strin
 }
 
 describe('given … rebuilt()', () => {
+  it.each([
+    [
+      'without what `prepare` returned, if a rebuild does not call it',
+      'skip' as const,
+      /^rebuilt: seen .* "what" is "prepared" live and ""/,
+    ],
+    ['with it, if a rebuild calls it again', 'again' as const, /^the same$/],
+  ])('applies messages %s', async (_, prepare, fault) => {
+    @Denormalizer({ types: ['added'], rebuild: { prepare } })
+    class Prepared {
+      async prepare(): Promise<string> {
+        return 'prepared';
+      }
+      async apply({ payload }: Added, tx: ReadModelTransaction, prepared?: string): Promise<void> {
+        await tx.query(upsert('what'), [payload.id, prepared ?? '']);
+      }
+    }
+    expect(await faultOf(Prepared)).toMatch(fault);
+  });
+
   it('accepts what follows from the messages of a key alone, and leaves nothing behind', async () => {
     const good = denormalizer(upsert('at'), ({ payload, receivedAt }) => [payload.id, receivedAt]);
     expect([await faultOf(good), await faultOf(good)]).toEqual(['the same', 'the same']);

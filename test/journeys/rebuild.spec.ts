@@ -239,6 +239,22 @@ describe('a rebuild', () => {
     await act('tested', '/drop');
   });
 
+  it('does not hold up live messages while a view from outside keeps it from its switch', async () => {
+    await act('tested', '', { dryRun: true });
+    await reached('tested', 'ready');
+    await database.query('CREATE VIEW public.outside AS SELECT key FROM tested.chain');
+    // With a lane that is busy, to lock all of them would take 2 s, and fail.
+    const other = new pg.Client({ connectionString: database.url });
+    await other.connect();
+    await other.query(`BEGIN; SELECT FROM lane WHERE queue = 'inbox' AND lane = 7 FOR NO KEY UPDATE`);
+    await act('tested', '/switch');
+    expect(await until(async () => (await rebuildOf('tested')).waitsFor)).toMatch(/^view outside would keep/);
+    await other.end();
+    await database.query('DROP VIEW public.outside');
+    await reached('tested', 'switched');
+    await act('tested', '/drop');
+  });
+
   it('is refused if messages of its types were removed, unless that is accepted', async () => {
     await database.query(`INSERT INTO history_gap (type, "to") VALUES ('link', '2026-01-02T03:04:05Z')`);
     const { status, detail } = await act('tested', '', {});
