@@ -59,6 +59,19 @@ export const REBUILD = named(
       total: { ...COUNT, description: 'Messages there were when the replay began.' },
       done: COUNT,
       leftOut: { ...COUNT, description: 'Messages that failed and were left out.' },
+      leftOutMessages: {
+        ...list(
+          object({
+            id: TEXT,
+            source: TEXT,
+            error: TEXT,
+            reason: { ...nullable(TEXT), description: 'Of the operator; null: failures were recorded.' },
+            by: TEXT,
+            at: TIME,
+          }),
+        ),
+        description: 'The first 100 of them.',
+      },
       createdAt: TIME,
       createdBy: TEXT,
     },

@@ -55,6 +55,8 @@ const REPLICAS = `
 export const VIEW = `
   SELECT rebuild.*, diff IS NOT NULL AS compared, progress.done, (SELECT count(*)::int FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id) AS left_out,
          extract(epoch FROM clock_timestamp() - replay_from) AS seconds,
+         ARRAY(SELECT jsonb_build_object('id', id, 'source', source, 'error', error, 'reason', reason, 'by', skipped_by, 'at', at)
+               FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id ORDER BY position LIMIT 100) AS left_out_messages,
          EXISTS (${REPLICAS}) AS has_migrations,
          EXISTS (${REPLICAS} AND runs.version = COALESCE(rebuild.version, runs.version)) AS has_version
   FROM rebuild LEFT JOIN LATERAL (

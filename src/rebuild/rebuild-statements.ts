@@ -27,10 +27,22 @@ import {
   WAITS_NO_LONGER,
 } from './rebuild-statements.sql.ts';
 
+/** A message that failed and was left out. */
+export interface LeftOut {
+  readonly id: string;
+  readonly source: string;
+  readonly error: string;
+  /** Of the operator who left it out. */
+  readonly reason: string | null;
+  readonly by: string;
+  readonly at: string;
+}
+
 export interface RebuildRow extends Rebuild {
   readonly total: number | null;
   readonly done: number | null;
   readonly left_out: number;
+  readonly left_out_messages: readonly LeftOut[];
   readonly seconds: number | null;
   /** Whether replicas have its migrations; and of these, some run its version. */
   readonly has_migrations: boolean;

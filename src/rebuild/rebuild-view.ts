@@ -18,6 +18,7 @@ export function rebuildView(row: RebuildRow): RebuildView {
     total: row.total ?? 0,
     done,
     leftOut: row.left_out,
+    leftOutMessages: row.left_out_messages.map((one) => ({ ...one, at: new Date(one.at) })),
     createdAt: row.created_at,
     createdBy: row.created_by,
     ...(perSecond ? { perSecond, secondsLeft: left / perSecond } : {}),

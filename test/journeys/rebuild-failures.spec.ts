@@ -148,8 +148,14 @@ describe('a message that fails in a rebuild', () => {
     await rebuilds.act('', { dryRun: true });
     expect((await rebuilds.reached('failed')).failure.id).toBe(id);
     await rebuilds.act('/skip', { reason: 'only a test' });
-    const { leftOut, ...ready } = await rebuilds.reached('ready');
+    const { leftOut, leftOutMessages, ...ready } = await rebuilds.reached('ready');
     expect([leftOut, onlyOld(ready)]).toEqual([1, 1]);
+    expect(leftOutMessages).toEqual([
+      {
+        ...{ id, source: expect.stringMatching(/admin/), error: 'Error: failed as planned' },
+        ...{ reason: 'only a test', by: 'admin', at: expect.stringMatching(/^20/) },
+      },
+    ]);
     await rebuilds.act('/cancel');
   });
 
@@ -157,7 +163,11 @@ describe('a message that fails in a rebuild', () => {
     const ids = await posts(4);
     for (const id of ids.slice(0, 2)) failsInPrepare.set(id, 1_000);
     await rebuilds.act('', { dryRun: true, recordFailures: true });
-    expect((await rebuilds.reached('ready')).leftOut).toBe(2);
+    const { leftOut, leftOutMessages } = await rebuilds.reached('ready');
+    expect(leftOut).toBe(2);
+    expect(leftOutMessages).toMatchObject(
+      ids.slice(0, 2).map((id) => ({ id, reason: null, by: 'recordFailures' })),
+    );
     await rebuilds.act('/cancel');
   });
 

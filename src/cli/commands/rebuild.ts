@@ -15,6 +15,13 @@ interface Rebuild {
   readonly total: number;
   readonly done: number;
   readonly leftOut: number;
+  readonly leftOutMessages: readonly {
+    readonly id: string;
+    readonly source: string;
+    readonly error: string;
+    readonly reason: string | null;
+    readonly by: string;
+  }[];
   readonly perSecond?: number;
   readonly secondsLeft?: number;
   readonly waitsFor?: string;
@@ -98,11 +105,24 @@ function textOf(state: Rebuild | null): string {
   const lines = [progressOf(state)];
   for (const { table, onlyOld, onlyNew, different } of state.diff?.tables ?? [])
     lines.push(`  ${table}: ${onlyOld} only in the old, ${onlyNew} only in the new, ${different} different`);
-  if (state.leftOut > 0) lines.push(`  ${state.leftOut} messages were left out`);
+  if (state.leftOut > 0) lines.push(...leftOutLines(state));
   if (state.failure)
     lines.push(
       `  stopped${state.failure.id ? ` at message ${state.failure.id}` : ''}: ${state.failure.error}`,
     );
   if (state.status === 'switched') lines.push(`  switched; no message was applied for ${state.pauseMs} ms`);
   return `${lines.join('\n')}\n`;
+}
+
+/** Pure. The API has no more than the first 100. */
+export function leftOutLines({
+  leftOut,
+  leftOutMessages,
+}: Pick<Rebuild, 'leftOut' | 'leftOutMessages'>): string[] {
+  const lines = leftOutMessages.map(({ id, source, error, reason, by }) => {
+    const decision = reason === null ? 'recorded' : `left out by ${by}: ${reason}`;
+    return `    ${id} (${source}): ${error}; ${decision}`;
+  });
+  const more = leftOut - lines.length;
+  return [`  ${leftOut} messages were left out`, ...lines, ...(more > 0 ? [`    and ${more} more`] : [])];
 }
