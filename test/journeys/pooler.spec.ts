@@ -9,6 +9,7 @@ import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { GroupClient } from '../support/group-client.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { hasPgBouncer, type PgBouncer, startPgBouncer } from '../support/pgbouncer.ts';
+import { RebuildClient } from '../support/rebuild-client.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 
@@ -106,6 +107,26 @@ const EACH = 20;
     const ascending = (numbers: unknown[]) => (numbers as number[]).sort((a, b) => a - b);
     expect([ascending(read), ascending(handled)]).toEqual([all, all]);
     await Promise.all([polled, pulled]);
+  });
+
+  it('rebuilds a read model, switches, and is rolled back, with every message once and in order', async () => {
+    const rebuilds = new RebuildClient(replicas[0]!);
+    const counted = (schema: string) =>
+      database.query(`SELECT key, n FROM ${schema}.counted ORDER BY key, at`);
+    const living = await counted('tested');
+    expect(living).toHaveLength(KEYS * EACH);
+    await rebuilds.act('', {});
+    await rebuilds.reached('switched');
+    expect(await counted('tested')).toEqual(living);
+    const body = { id: 'later', key: 'k-later', type: 'count', payload: { n: 1 } };
+    expect((await replicas[1]!.call('POST', '/v1/messages', { body })).status).toBe(202);
+    await until(async () => (await counted('tested')).length > living.length);
+    await rebuilds.act('/rollback');
+    await rebuilds.reached('rolled-back');
+    expect(await counted('tested')).toEqual(await counted('tested__next'));
+    await rebuilds.act('/drop');
+    const locks = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = hashtext('sluice.rebuild')::oid`;
+    expect(await database.query(locks)).toEqual([]);
   });
 
   it('logs no missing statements or sessions', () => {
