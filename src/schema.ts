@@ -41,6 +41,7 @@ import { Sources1763251200220 } from '../migrations/1763251200220-sources.ts';
 import { RebuildRetries1763251200231 } from '../migrations/1763251200231-rebuild-retries.ts';
 import { ReadModelVersions1763251200240 } from '../migrations/1763251200240-read-model-versions.ts';
 import { RebuildDrains1763251200241 } from '../migrations/1763251200241-rebuild-drains.ts';
+import { RebuildProgress1763251200242 } from '../migrations/1763251200242-rebuild-progress.ts';
 import { StandbyMarks1763251200260 } from '../migrations/1763251200260-standby-marks.ts';
 import { CellMoves1763251200270 } from '../migrations/1763251200270-cell-moves.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
@@ -92,6 +93,7 @@ const ENGINE: SchemaPart = {
     RebuildRetries1763251200231,
     ReadModelVersions1763251200240,
     RebuildDrains1763251200241,
+    RebuildProgress1763251200242,
     StandbyMarks1763251200260,
     CellMoves1763251200270,
   ],

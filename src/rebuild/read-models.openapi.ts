@@ -76,7 +76,10 @@ export const REBUILD = named(
       createdBy: TEXT,
     },
     {
-      perSecond: { ...SECONDS, description: 'Messages per second since the replay began.' },
+      perSecond: {
+        ...SECONDS,
+        description: 'Messages per second in the last minute of the replay, without pauses.',
+      },
       secondsLeft: { ...SECONDS, description: 'At this rate, without what comes in meanwhile.' },
       waitsFor: { ...TEXT, description: 'Why it does not go on, or did not switch.' },
       failure: object({ error: TEXT }, { id: TEXT, source: TEXT, type: TEXT, key: TEXT }),

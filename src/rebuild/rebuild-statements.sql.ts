@@ -46,6 +46,32 @@ export const WAITS_NO_LONGER = 'UPDATE rebuild SET waits_for = NULL WHERE id = $
 export const WAITING = `
   SELECT count(*) AS waiting FROM (SELECT FROM inbox WHERE settled_at IS NULL AND waits IS NULL LIMIT $1) AS ready`;
 
+/** Messages that a rebuild has read, of history and inbox. `id`: of the rebuild. */
+const DONE = (id: string) => `(
+    (SELECT COALESCE(sum(done), 0) FROM rebuild_lane WHERE rebuild_lane.rebuild = ${id})::bigint
+    + (SELECT COALESCE(sum(passed), 0) FROM rebuild_history WHERE rebuild_history.rebuild = ${id})::bigint)`;
+
+/** Of each rebuild at work, unless another replica has done so; what is too old for a rate is removed. */
+export const SAMPLE = `
+  WITH old AS (DELETE FROM rebuild_progress WHERE at < clock_timestamp() - interval '2 minutes')
+  INSERT INTO rebuild_progress (rebuild, done)
+  SELECT id, ${DONE('id')} FROM rebuild
+  WHERE ended_at IS NULL AND NOT paused AND status = 'replaying' AND NOT EXISTS (
+    SELECT FROM rebuild_progress WHERE rebuild = rebuild.id AND at > clock_timestamp() - interval '4 seconds')`;
+
+/** A rate begins again, after a pause. $1 rebuild */
+export const FORGET_RATE = `
+  WITH forgotten AS (DELETE FROM rebuild_progress WHERE rebuild = $1)
+  INSERT INTO rebuild_progress (rebuild, done) SELECT id, ${DONE('id')} FROM rebuild WHERE id = $1`;
+
+/** The time and the number that a rate begins with: of the last minute. */
+const RATE_SINCE = `
+  SELECT at, done FROM (
+    SELECT at, done, 1 AS preference FROM rebuild_progress
+    WHERE rebuild_progress.rebuild = rebuild.id AND at > clock_timestamp() - interval '60 seconds'
+    UNION ALL SELECT replay_from, 0, 2 WHERE replay_from > clock_timestamp() - interval '60 seconds'
+  ) AS samples ORDER BY preference, at LIMIT 1`;
+
 /** Replicas that can work on it, as of a moment ago: they say so every few seconds. */
 const REPLICAS = `
   SELECT FROM read_model_version AS runs
@@ -54,15 +80,13 @@ const REPLICAS = `
 /** What an operator sees. $1 model, null: all */
 export const VIEW = `
   SELECT rebuild.*, diff IS NOT NULL AS compared, progress.done, (SELECT count(*)::int FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id) AS left_out,
-         extract(epoch FROM clock_timestamp() - replay_from) AS seconds,
+         progress.done - since.done AS recent_done, extract(epoch FROM clock_timestamp() - since.at) AS recent_seconds,
          ARRAY(SELECT jsonb_build_object('id', id, 'source', source, 'error', error, 'reason', reason, 'by', skipped_by, 'at', at)
                FROM rebuild_failure WHERE rebuild_failure.rebuild = rebuild.id ORDER BY position LIMIT 100) AS left_out_messages,
          EXISTS (${REPLICAS}) AS has_migrations,
          EXISTS (${REPLICAS} AND runs.version = COALESCE(rebuild.version, runs.version)) AS has_version
-  FROM rebuild LEFT JOIN LATERAL (
-    SELECT (SELECT sum(done) FROM rebuild_lane WHERE rebuild_lane.rebuild = rebuild.id)::bigint
-           + (SELECT COALESCE(sum(passed), 0) FROM rebuild_history WHERE rebuild_history.rebuild = rebuild.id)::bigint AS done
-  ) AS progress ON true
+  FROM rebuild CROSS JOIN LATERAL (SELECT ${DONE('rebuild.id')} AS done) AS progress
+  LEFT JOIN LATERAL (${RATE_SINCE}) AS since ON true
   WHERE ($1::text IS NULL OR model = $1)
     AND rebuild.id = (SELECT max(latest.id) FROM rebuild AS latest WHERE latest.model = rebuild.model)`;
 

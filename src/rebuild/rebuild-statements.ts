@@ -11,12 +11,14 @@ import {
   END,
   FAILURE_OF,
   FOLLOW,
+  FORGET_RATE,
   GAP,
   LOCK_HISTORY_CHANGES,
   LOCK_OPEN,
   MOVE_ON,
   REMOVE_LANES,
   RETRY_LANES,
+  SAMPLE,
   SET_PAUSED,
   SKIP,
   STAY_ON_SWITCHED,
@@ -43,7 +45,9 @@ export interface RebuildRow extends Rebuild {
   readonly done: number | null;
   readonly left_out: number;
   readonly left_out_messages: readonly LeftOut[];
-  readonly seconds: number | null;
+  /** Messages in the last minute, or since it began, and how long that was. Null: not at work. */
+  readonly recent_done: number | null;
+  readonly recent_seconds: number | null;
   /** Whether replicas have its migrations; and of these, some run its version. */
   readonly has_migrations: boolean;
   readonly has_version: boolean;
@@ -77,6 +81,11 @@ export class RebuildStatements {
 
   view(model: string | undefined): Promise<RebuildRow[]> {
     return this.database.query(VIEW, [model ?? null]);
+  }
+
+  /** Notes how far those at work are, for their rate. */
+  async sample(): Promise<void> {
+    await this.database.execute(SAMPLE, []);
   }
 
   /** Undefined: all messages of these types are in history or in the inbox. */
@@ -123,6 +132,7 @@ export class RebuildStatements {
 
   async setPaused(id: number, paused: boolean, tx: Transaction): Promise<void> {
     await tx.execute(SET_PAUSED, [id, paused]);
+    if (!paused) await tx.execute(FORGET_RATE, [id]);
   }
 
   /** After it stopped: the message that failed, or what failed before the replay, begins anew. */

@@ -4,8 +4,7 @@ import type { RebuildRow } from './rebuild-statements.ts';
 
 export function rebuildView(row: RebuildRow): RebuildView {
   const done = row.done ?? 0;
-  const running = row.status === 'replaying' && row.seconds !== null && row.seconds > 0;
-  const perSecond = running ? done / row.seconds! : undefined;
+  const perSecond = rateOf(row);
   const waitsFor = waitsForOf(row);
   const left = Math.max(0, (row.total ?? 0) - done);
   return {
@@ -28,6 +27,12 @@ export function rebuildView(row: RebuildRow): RebuildView {
     ...(row.switched_at ? { switchedAt: row.switched_at, pauseMs: row.pause_ms ?? 0 } : {}),
     ...(row.ended_at ? { endedAt: row.ended_at } : {}),
   };
+}
+
+/** Undefined: it is not replaying, or makes no progress. */
+function rateOf({ status, paused, recent_done, recent_seconds }: RebuildRow): number | undefined {
+  if (status !== 'replaying' || paused || !recent_done || !recent_seconds) return undefined;
+  return recent_done > 0 && recent_seconds > 0 ? recent_done / recent_seconds : undefined;
 }
 
 /** Where replicas work on it without being asked. */

@@ -12,6 +12,7 @@ import { READ_MODELS_TOKEN, ReadModelRegistry } from './read-model-registry.ts';
 import { ReadModelsController } from './read-models.controller.ts';
 import { RebuildMetrics } from './rebuild-metrics.ts';
 import { RebuildPreparations } from './rebuild-preparations.ts';
+import { RebuildProgress } from './rebuild-progress.ts';
 import { RebuildStatements } from './rebuild-statements.ts';
 import { RebuildStore } from './rebuild-store.ts';
 import { Rebuilds } from './rebuilds.ts';
@@ -35,6 +36,7 @@ export class RebuildModule {
         RebuildStatements,
         RebuildStore,
         RebuildMetrics,
+        RebuildProgress,
         LaneSource,
         HistorySource,
         Pages,

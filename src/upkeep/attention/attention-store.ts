@@ -41,7 +41,7 @@ export interface HoldRow {
 }
 
 export interface JobRow {
-  readonly kind: 'stalled-revive' | 'stalled-replay' | 'rebuild-stopped';
+  readonly kind: 'stalled-revive' | 'stalled-replay' | 'rebuild-stopped' | 'schema-kept';
   readonly id: number;
   /** What kind of job; of a rebuild, its read model. */
   readonly what: string;

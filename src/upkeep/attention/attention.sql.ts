@@ -3,6 +3,8 @@ export const MAX_DEAD = 1_000;
 const MAX_ROWS = 100;
 /** A job that has not got ahead for this long is stalled. */
 const STALLED = `interval '60 seconds'`;
+/** Long enough to see whether the way back is needed. */
+const KEPT = `interval '1 hour'`;
 
 /**
  * attention.dead — the newest dead letters of each stage, by similar errors. `capped`: there are more than were read.
@@ -41,7 +43,10 @@ export const ENDLESS_HOLDS = `
   SELECT key, COALESCE(note, reason) AS reason, set_at AS since FROM hold
   WHERE reason = 'operator' AND until = 'infinity' ORDER BY set_at LIMIT ${MAX_ROWS}`;
 
-/** attention.jobs — revives, discards and replays that make no progress, and rebuilds that have stopped at a message. */
+/**
+ * attention.jobs — revives, discards and replays that make no progress; rebuilds that have stopped at a message, and those
+ * that keep the other schema, and finished messages for it.
+ */
 export const STALLED_JOBS = `
   (SELECT 'stalled-revive' AS kind, id, kind AS what, NULL::text AS listener, COALESCE(progressed_at, created_at) AS since
    FROM ruling WHERE done_at IS NULL AND COALESCE(progressed_at, created_at) < clock_timestamp() - ${STALLED}
@@ -53,7 +58,10 @@ export const STALLED_JOBS = `
      AND COALESCE(replay.progressed_at, replay.created_at) < clock_timestamp() - ${STALLED}
    ORDER BY replay.id LIMIT ${MAX_ROWS})
   UNION ALL
-  (SELECT 'rebuild-stopped', id, model, NULL, created_at FROM rebuild WHERE ended_at IS NULL AND status = 'failed' LIMIT ${MAX_ROWS})`;
+  (SELECT 'rebuild-stopped', id, model, NULL, created_at FROM rebuild WHERE ended_at IS NULL AND status = 'failed' LIMIT ${MAX_ROWS})
+  UNION ALL
+  (SELECT 'schema-kept', id, model, NULL, switched_at FROM rebuild
+   WHERE ended_at IS NULL AND status IN ('switched', 'rolled-back') AND switched_at < clock_timestamp() - ${KEPT} LIMIT ${MAX_ROWS})`;
 
 /** attention.sources — those that are not read, and those that keep refused messages. */
 export const SOURCES = `

@@ -100,7 +100,8 @@ function deadLetters({ stage, listener, group, fingerprint, count, since, capped
   };
 }
 
-function stalled({ kind, id, what, listener, since }: JobRow): Finding {
+function stalled(row: JobRow): Finding {
+  const { kind, id, what, listener, since } = row;
   if (kind === 'rebuild-stopped')
     return {
       kind,
@@ -110,6 +111,7 @@ function stalled({ kind, id, what, listener, since }: JobRow): Finding {
       since,
       action: { label: 'Cancel', method: 'POST', path: `/v1/read-models/${what}/rebuild/cancel` },
     };
+  if (kind === 'schema-kept') return schemaKept(row);
   const path =
     listener === null
       ? `/v1/dead-letters/rulings/${id}/cancel`
@@ -121,6 +123,17 @@ function stalled({ kind, id, what, listener, since }: JobRow): Finding {
     subject: listener === null ? { action: String(id) } : { listener, replay: String(id) },
     since,
     action: { label: 'Cancel', method: 'POST', path },
+  };
+}
+
+function schemaKept({ kind, what, since }: JobRow): Finding {
+  return {
+    kind,
+    sentence: `The read model ${what} was switched, and its other schema is still kept; finished messages are kept with it.`,
+    nextStep: 'Drop that schema when the way back is not needed any more.',
+    subject: { readModel: what },
+    since,
+    action: { label: 'Drop', method: 'POST', path: `/v1/read-models/${what}/rebuild/drop` },
   };
 }
 

@@ -29,6 +29,7 @@ export const SCREEN_OF_KIND: Readonly<Record<string, (subject: AttentionSubject)
   ],
   'consumer-lag': group,
   'rebuild-stopped': ({ readModel }) => ['read-model', { name: readModel }],
+  'schema-kept': ({ readModel }) => ['read-model', { name: readModel }],
   'stalled-revive': activity,
   'stalled-replay': activity,
   // Nothing knows a producer but its messages.
