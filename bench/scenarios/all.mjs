@@ -1,3 +1,4 @@
+import * as consoleOf from './console.mjs';
 import { consume, consumePinned, processTopic } from './consume.mjs';
 import { endToEnd, ingestBatch, retention } from './end-to-end.mjs';
 import * as ingest from './ingest.mjs';
@@ -35,4 +36,5 @@ export const SCENARIOS = [
   manyListeners,
   endToEnd,
   retention,
+  consoleOf,
 ];
