@@ -31,7 +31,10 @@ export const ApiNewGroup = ApiParam({
 });
 
 const LAG = { ...COUNT, description: 'Messages that are not committed yet.' };
-const LAG_SECONDS = { ...SECONDS, description: 'The age of the oldest message that the group has not committed.' };
+const LAG_SECONDS = {
+  ...SECONDS,
+  description: 'The age of the oldest message that the group has not committed.',
+};
 
 export const START = oneOf(choice(['earliest', 'latest']), object({ time: TIME }));
 
