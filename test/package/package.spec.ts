@@ -18,6 +18,8 @@ let folder: string;
 let project: string;
 let packed: { files: { path: string }[]; filename: string };
 let database: TestDatabase;
+/** From an empty folder to a project whose packages are installed. */
+let setUpSeconds: number;
 
 beforeAll(async () => {
   build();
@@ -25,11 +27,13 @@ beforeAll(async () => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'sluice-package-')));
   project = join(folder, 'shop');
   [packed] = JSON.parse(npm(ROOT, 'pack', '--json', '--ignore-scripts', '--pack-destination', folder));
+  const startedAt = performance.now();
   writeFileSync(join(folder, 'package.json'), '{"private":true}');
   install(folder, `./${packed.filename}`);
   const written = sluice(folder, 'init', 'shop');
   expect([written.status, written.stderr]).toEqual([0, '']);
   install(project);
+  setUpSeconds = (performance.now() - startedAt) / 1_000;
 }, 600_000);
 afterAll(async () => {
   await database.drop();
@@ -108,8 +112,22 @@ describe('a project by sluice init', () => {
     expect(runTests(process.execPath)).toEqual({ status: 0, passed: 3 });
   });
 
-  it('starts, takes a message, and shows what it changed', async () => {
-    await serves(process.execPath);
+  it('starts by npm start, takes a message, and shows what it changed', async () => {
+    const startedAt = performance.now();
+    await serves(process.execPath, 'npm', 'start');
+    const seconds = setUpSeconds + (performance.now() - startedAt) / 1_000;
+    process.stdout.write(`from an empty folder to the first applied message: ${Math.round(seconds)} s\n`);
+  });
+
+  it('starts and stops within a program of its own, which then ends by itself', async () => {
+    writeFileSync(join(project, 'dist/own.js'), OWN_PROGRAM);
+    const own = spawnSync(process.execPath, ['dist/own.js'], {
+      cwd: project,
+      encoding: 'utf8',
+      timeout: 60_000,
+      env: { ...environment(process.execPath), DATABASE_URL: database.url },
+    });
+    expect([own.status, own.stdout, own.stderr]).toEqual([0, '202 {"id":"own","pieces":5}\nrefused\n', '']);
   });
 
   for (const version of OTHER_NODES) {
@@ -174,10 +192,13 @@ describe('what cannot start says so in one line', () => {
   });
 });
 
-async function serves(node: string): Promise<void> {
-  const program = join(project, 'node_modules/sluice/scripts/sluice.mjs');
-  const child = spawn(node, [program, 'serve', '--read-models', 'dist/index.js'], {
+const SERVE = ['node_modules/sluice/scripts/sluice.mjs', 'serve', '--read-models', 'dist/index.js'];
+
+/** In a process group of its own: npm starts others. */
+async function serves(node: string, command = node, ...args: string[]): Promise<void> {
+  const child = spawn(command, command === node ? SERVE : args, {
     cwd: project,
+    detached: true,
     env: { ...environment(node), PORT: '0', DATABASE_URL: database.url, LOG_LEVEL: 'error' },
   });
   let output = '';
@@ -201,10 +222,11 @@ async function serves(node: string): Promise<void> {
     const after = encodeURIComponent(id);
     const read = await fetch(`${url}/v1/items/${after}?after=${after}&wait=20s`);
     expect(await read.json()).toMatchObject({ id, pieces: 5 });
-    child.kill('SIGTERM');
-    expect(await ended).toEqual([0, null]);
+    process.kill(-child.pid!, 'SIGTERM');
+    const end = await ended;
+    if (command === node) expect(end).toEqual([0, null]);
   } finally {
-    child.kill('SIGKILL');
+    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, 'SIGKILL');
     await ended;
   }
 }
@@ -251,6 +273,19 @@ function npm(cwd: string, ...args: string[]): string {
   return stdout;
 }
 
+const OWN_PROGRAM = `
+import { createSluice } from 'sluice';
+import { stock } from './stock.js';
+const environment = { DATABASE_URL: process.env.DATABASE_URL, PORT: '0', HOST: '127.0.0.1', LOG_LEVEL: 'error' };
+const { url, stop } = await createSluice({ readModels: [stock], environment }).start();
+const body = { id: 'own', type: 'urn:shop:events/item-received', key: 'own', payload: { itemId: 'own', pieces: 5 } };
+const headers = { 'content-type': 'application/json' };
+const { status } = await fetch(url + '/v1/messages', { method: 'POST', headers, body: JSON.stringify(body) });
+const { id, pieces } = await (await fetch(url + '/v1/items/own?after=own&wait=20s')).json();
+console.log(status, JSON.stringify({ id, pieces }));
+await stop();
+console.log(await fetch(url).then(() => 'served', () => 'refused'));
+`;
 const RIGHT = `
 import { createSluice, type RunningSluice } from 'sluice';
 import { Denormalizer, type Message, type ReadModel, type ReadModelTransaction } from 'sluice/contract';
