@@ -171,9 +171,10 @@ class NatsFeed implements Feed {
    */
   private arrive(message: JsMsg): void {
     const { deliverySequence } = message.info;
-    if (deliverySequence !== this.lastDelivered + 1) return this.arrivals.end(new SinkError(LOST));
+    const isNext = deliverySequence === this.lastDelivered + 1;
     this.lastDelivered = deliverySequence;
-    this.arrivals.add(message);
+    if (isNext) this.arrivals.add(message);
+    else this.arrivals.end(new SinkError(LOST));
   }
 
   private taken(message: JsMsg): FedMessage {

@@ -125,11 +125,11 @@ describe('a failed call', () => {
       durationMs: 1,
       unsent: true,
     };
-    const after = (ageMs: number) => outcomeOf(unsent, LISTENER, { attempt: 1, ageMs }, never);
+    const outcomeAt = (ageMs: number) => outcomeOf(unsent, LISTENER, { attempt: 1, ageMs }, never);
     const free = { kind: 'retry', counted: false, throttled: false, reason: 'refused: why' };
-    expect(after(0)).toEqual({ ...free, afterMs: 1_000 });
-    expect(after(MAX_PAUSED_MS - 1)).toEqual({ ...free, afterMs: 15_000 });
-    expect(after(MAX_PAUSED_MS)).toEqual({ ...free, counted: true, afterMs: 5_000 });
+    expect(outcomeAt(0)).toEqual({ ...free, afterMs: 1_000 });
+    expect(outcomeAt(MAX_PAUSED_MS - 1)).toEqual({ ...free, afterMs: 15_000 });
+    expect(outcomeAt(MAX_PAUSED_MS)).toEqual({ ...free, counted: true, afterMs: 5_000 });
   });
 
   it('with a local reason that lasts takes about four thousand attempts in 90 days, not a hundred thousand', () => {

@@ -10,7 +10,10 @@ export type QueueView = Pick<BacklogView['inbox'], keyof typeof QUEUE>;
 
 const GROUP = {
   lag: { ...s.COUNT, description: 'Messages that are not committed.' },
-  lagSeconds: { ...s.SECONDS, description: 'The age of the oldest message that the group has not committed.' },
+  lagSeconds: {
+    ...s.SECONDS,
+    description: 'The age of the oldest message that the group has not committed.',
+  },
   members: { ...s.COUNT, description: 'Those that are alive.' },
   unownedPartitions: s.COUNT,
   expired: { ...s.COUNT, description: 'Messages that were removed before the group read them.' },

@@ -62,7 +62,10 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     help: 'Messages in the topics of a group that it has not committed, except those that retention has removed.',
     labels: ['group'],
   },
-  group_lag_seconds: { help: 'The age of the oldest message that the group has not committed.', labels: ['group'] },
+  group_lag_seconds: {
+    help: 'The age of the oldest message that the group has not committed.',
+    labels: ['group'],
+  },
   group_members: { help: 'Members of a group that are alive.', labels: ['group'] },
   group_partitions_unowned: {
     help: 'Partitions with messages to read that no live member of the group owns.',
