@@ -1,3 +1,5 @@
+import { EXCLUSIVE_WORK } from './work-lock.ts';
+
 const FIELDS = `id, model, target, status, direction, paused, options, migrations, version, diff IS NOT NULL AS compared`;
 
 /** Those that a replica can work on. */
@@ -6,7 +8,8 @@ export const AT_WORK = `
   WHERE ended_at IS NULL AND NOT paused AND status IN ('building', 'replaying', 'comparing', 'ready', 'switching') ORDER BY id`;
 
 /** The open one of a model, locked. $1 model */
-export const LOCK_OPEN = `SELECT ${FIELDS} FROM rebuild WHERE model = $1 AND ended_at IS NULL FOR UPDATE`;
+export const LOCK_OPEN = `
+  SELECT ${FIELDS} FROM ${EXCLUSIVE_WORK('$1')}, rebuild WHERE model = $1 AND ended_at IS NULL FOR UPDATE OF rebuild`;
 
 /**
  * Retention, what rewrites blocks, and imports: a transaction of theirs that began before may not see the rebuild, and would

@@ -1,9 +1,12 @@
+import { SHARED_WORK } from './work-lock.ts';
+
 /**
  * First statement of a batch: as long as it runs, nobody changes the rebuild; a cancel or a switch waits for it.
- * $1 rebuild, $2 target
+ * $1 rebuild, $2 target, $3 model
  */
 export const SHARE_REBUILD = `
-  SELECT id FROM rebuild WHERE id = $1 AND target = $2 AND NOT paused AND status IN ('replaying', 'comparing', 'ready', 'switching') FOR SHARE`;
+  SELECT id FROM ${SHARED_WORK('$3')}, rebuild
+  WHERE id = $1 AND target = $2 AND NOT paused AND status IN ('replaying', 'comparing', 'ready', 'switching') FOR SHARE OF rebuild`;
 
 /** $1 rebuild, $2 lanes, $3 applied, $4 positions, $5 numbers of messages */
 export const ADVANCE = `

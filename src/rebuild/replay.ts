@@ -183,7 +183,7 @@ export class Replay {
   ): Promise<Outcome> {
     if (page.rows.length === 0 && !page.history) return NOTHING;
     return this.database.transaction(async (tx) => {
-      const [shared] = await tx.query(SHARE_REBUILD, [rebuild.id, rebuild.target]);
+      const [shared] = await tx.query(SHARE_REBUILD, [rebuild.id, rebuild.target, rebuild.model]);
       if (!shared) return NOTHING;
       const own = await this.pages.lock(rebuild.id, page, tx);
       if (!own) return NOTHING;

@@ -1,11 +1,12 @@
 import { MIGRATION_LOCK } from '../database/migrate.ts';
+import { EXCLUSIVE_WORK } from './work-lock.ts';
 
 /** Every lane of the inbox: batches in flight end first, new ones wait at their fence. */
 export const LOCK_INBOX = `SELECT lane FROM lane WHERE queue = 'inbox' ORDER BY lane FOR NO KEY UPDATE`;
 
-/** $1 rebuild */
+/** $1 rebuild, $2 model */
 export const LOCK_REBUILD = `
-  SELECT id FROM rebuild WHERE id = $1 AND status = 'switching' AND NOT paused FOR UPDATE`;
+  SELECT id FROM ${EXCLUSIVE_WORK('$2')}, rebuild WHERE id = $1 AND status = 'switching' AND NOT paused FOR UPDATE OF rebuild`;
 
 /** Whether no replica migrates now, nor does until the switch is over. */
 export const LOCK_MIGRATIONS = `SELECT pg_try_advisory_xact_lock(${MIGRATION_LOCK}) AS taken`;

@@ -49,7 +49,8 @@ export class Switch {
   /** Returns the pause in milliseconds; undefined if it has to wait, or another replica was faster. */
   async run(rebuild: Rebuild, model: RegisteredModel): Promise<number | undefined> {
     try {
-      return await this.database.transaction((tx) => this.inTransaction(rebuild, model, tx));
+      const startedAtMs = await this.database.transaction((tx) => this.inTransaction(rebuild, model, tx));
+      return startedAtMs === undefined ? undefined : msSince(startedAtMs);
     } catch (error) {
       if (error instanceof AskFirst) {
         await this.database.execute(ASK, [rebuild.id, error.message]);
@@ -62,13 +63,14 @@ export class Switch {
     }
   }
 
+  /** Returns when the pause began: it ends with the commit. */
   private async inTransaction(
     rebuild: Rebuild,
     model: RegisteredModel,
     tx: Transaction,
   ): Promise<number | undefined> {
     await tx.execute(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);
-    const [mine] = await tx.query(LOCK_REBUILD, [rebuild.id]);
+    const [mine] = await tx.query(LOCK_REBUILD, [rebuild.id, rebuild.model]);
     if (!mine) return undefined;
     // Before live messages wait for it, and again when nothing can change any more.
     await this.refuseUnfit(rebuild, tx);
@@ -78,14 +80,9 @@ export class Switch {
     await this.refuseLeftOut(rebuild, tx);
     await this.refuseUnfit(rebuild, tx);
     const target = await this.swap(rebuild, tx);
-    const pauseMs = Math.ceil(performance.now() - startedAtMs);
-    await tx.execute(SWITCHED, [
-      rebuild.id,
-      rebuild.direction === 'forward' ? 'switched' : 'rolled-back',
-      target,
-      pauseMs,
-    ]);
-    return pauseMs;
+    const status = rebuild.direction === 'forward' ? 'switched' : 'rolled-back';
+    await tx.execute(SWITCHED, [rebuild.id, status, target, msSince(startedAtMs)]);
+    return startedAtMs;
   }
 
   private async applyTail(rebuild: Rebuild, model: RegisteredModel, tx: Transaction): Promise<void> {
@@ -148,4 +145,8 @@ function waitsFor(error: unknown): string | undefined {
   if (error instanceof ApplyFailed && !isEngineDatabaseAway(error.reason))
     return 'one of the last messages failed; it is tried again, and stops the rebuild if it fails for good';
   return undefined;
+}
+
+function msSince(startedAtMs: number): number {
+  return Math.ceil(performance.now() - startedAtMs);
 }
