@@ -108,6 +108,17 @@ describe('the package', () => {
 });
 
 describe('a project by sluice init', () => {
+  it('installs no telemetry: swagger-ui-dist, which depends on it, is replaced by a package without code', () => {
+    const { packages } = JSON.parse(readFileSync(join(project, 'package-lock.json'), 'utf8')) as {
+      packages: Record<string, { name?: string; hasInstallScript?: boolean }>;
+    };
+    const names = Object.entries(packages).map(
+      ([path, { name }]) => name ?? path.split('node_modules/').at(-1)!,
+    );
+    expect(names).toContain('@nestjs/swagger');
+    expect(names.filter((name) => /^@scarf\/|^swagger-ui-dist$/.test(name))).toEqual([]);
+  });
+
   it('is compiled and tested by npm test', () => {
     expect(runTests(process.execPath)).toEqual({ status: 0, passed: 3 });
   });
