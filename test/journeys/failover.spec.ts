@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { DataSource } from 'typeorm';
 import { checkDatabase } from '../../src/cli/doctor/database-checks.ts';
 import { replicationFinding } from '../../src/cli/doctor/replication-finding.ts';
 import { loadSettings } from '../../src/config/settings.ts';
+import { NotReplicated } from '../../src/database/errors.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import { readReplication } from '../../src/database/replication.ts';
 import type { Listener } from '../../src/listeners/listener.ts';
@@ -168,6 +170,35 @@ describe('a commit that waits for a standby', () => {
       }
     },
   );
+
+  it('is an error of a transaction of TypeORM, too', async () => {
+    await primary.awaitStandby('second');
+    const replica = await start({ ROLES: 'api' });
+    try {
+      await standby.postgres.stop();
+      let ended: unknown;
+      const writing = replica.app.nest
+        .get(DataSource)
+        .transaction((manager) => manager.query('CREATE TABLE written_by_typeorm ()'))
+        .then(
+          () => 'committed',
+          (error: Error) => error,
+        )
+        .then((result) => {
+          ended = result;
+        });
+      await until(async () => {
+        for (const { pid } of await waiting()) await on(primary, 'SELECT pg_cancel_backend($1)', [pid]);
+        return ended;
+      });
+      await writing;
+      expect(ended).toMatchObject({ driverError: expect.any(NotReplicated) });
+      expect(await on(primary, `SELECT FROM pg_class WHERE relname = 'written_by_typeorm'`)).toHaveLength(1);
+      standby = await standby.restart();
+    } finally {
+      await replica.close();
+    }
+  });
 });
 
 describe('a failover to a standby that commits wait for', () => {
