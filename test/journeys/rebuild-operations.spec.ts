@@ -9,9 +9,7 @@ import type { ReadModelTransaction } from '../../src/contract/read-model-transac
 import { Database } from '../../src/database/database.ts';
 import { Archive } from '../../src/history/archive.ts';
 import { HISTORY_PAGE } from '../../src/rebuild/history-source.ts';
-import { SHARE_REBUILD } from '../../src/rebuild/replay.sql.ts';
 import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
-import { withClient } from '../support/client.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { metricsOf } from '../support/metrics.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
@@ -106,7 +104,7 @@ const blocked = (locktype: string) =>
       ).rowCount,
   );
 
-/** An operator waits for the batch in flight. */
+/** An operator waits for the batch in flight, before batches that begin later: advisory locks are granted in turn. */
 const untilPausing = () =>
   until(
     async () =>
@@ -197,29 +195,6 @@ describe('a rebuild', () => {
     expect((await rebuild.latest()).done).toBe(done);
     expect(await rebuild.act('/resume')).toMatchObject({ status: 200 });
     expect((await rebuild.reached('ready')).done).toBe(MESSAGES + 5);
-  });
-
-  it('is paused before a batch that begins later, however many overlap', async () => {
-    await closeGate();
-    await rebuild.act('', { dryRun: true });
-    await blocked('advisory');
-    const [{ id, target }] = (await database.query(
-      'SELECT id, target FROM rebuild WHERE ended_at IS NULL',
-    )) as [{ id: number; target: string }];
-    const pausing = rebuild.act('/pause');
-    await untilPausing();
-    const later = withClient(database.url, (client) => client.query(SHARE_REBUILD, [id, target, 'tested']));
-    await until(
-      async () =>
-        (
-          await gate.query(
-            `SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND mode = 'ShareLock'`,
-          )
-        ).rowCount === 2,
-    );
-    await openGate();
-    expect(await pausing).toMatchObject({ status: 200 });
-    expect((await later).rows).toEqual([]);
   });
 
   it('delivers nothing: neither while it replays nor when it switches', async () => {
