@@ -22,4 +22,6 @@ export default {
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   testTimeout: 60_000,
   maxWorkers: 2,
+  // Modules of earlier files stay in the memory of a worker; at 4 GB it mostly collects garbage.
+  workerIdleMemoryLimit: '1500MB',
 };

@@ -31,9 +31,10 @@ describe('sluice', () => {
     expect(code).toBe(0);
     const names = [...out.matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name]) => name!);
     const ofGroups = ['topics', 'groups', 'consume', 'seek', 'pull'];
-    const ofOperators = ['dead-letters', 'replay', 'rebuild', 'schedules', 'history', 'listen', 'doctor'];
+    const ofOperators = ['dead-letters', 'replay', 'rebuild', 'schedules', 'history', 'cells'];
+    const ofMachines = ['listen', 'doctor'];
     const ofProjects = ['init', 'serve', 'migrate'];
-    expect(names).toEqual(['send', 'status', ...ofGroups, ...ofOperators, ...ofProjects]);
+    expect(names).toEqual(['send', 'status', ...ofGroups, ...ofOperators, ...ofMachines, ...ofProjects]);
     for (const name of names) {
       const help = await sluice([name, '--help']);
       expect([name, help.code, help.out]).toEqual([

@@ -194,6 +194,19 @@ describe('what needs an operator', () => {
     await goneOnce('rebuild-stopped');
   });
 
+  it('has a schema that is kept long after a switch', async () => {
+    const options = { dryRun: false, recordFailures: false, acceptFailures: false, partial: false };
+    await cluster.database.query(
+      `INSERT INTO rebuild (model, target, status, options, migrations, created_by, switched_at)
+       VALUES ('recruitment', 'recruitment__previous', 'switched', $1, '{}', 'test', now() - interval '2 hours')`,
+      [options],
+    );
+    const item = await itemOnce('schema-kept', { readModel: 'recruitment' });
+    expect(item).toMatchObject({ severity: 'warning', action: { label: 'Drop' } });
+    await cluster.database.query('DELETE FROM rebuild');
+    await goneOnce('schema-kept');
+  });
+
   it('has replays that make no progress', async () => {
     await cluster.listen('slow', { terminalStatuses: [400] }, status(400));
     await cluster.post({ type: 'slow/x' });

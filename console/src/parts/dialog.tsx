@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 const open = signal<ComponentChildren>(null);
 /** The screen over which it was opened. */
@@ -24,12 +24,16 @@ addEventListener('hashchange', () => {
 export function DialogHost() {
   const element = useRef<HTMLDialogElement>(null);
   const content = open.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (content && !element.current?.open) element.current?.showModal();
     if (!content) element.current?.close();
   }, [content]);
+  // The browser reports a close a moment later: another dialog may have been shown since.
+  const closed = () => {
+    if (!element.current?.open) close();
+  };
   return (
-    <dialog ref={element} onClose={close} aria-labelledby="dialog-title">
+    <dialog ref={element} onClose={closed} aria-labelledby="dialog-title">
       {content}
     </dialog>
   );
