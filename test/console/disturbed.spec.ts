@@ -26,7 +26,7 @@ describeInBrowser('E15 the console while something else fails', () => {
   const caughtUp = async (page: Page, key: string) => {
     await isLive(page);
     expect(await page.locator('.frame.stale').count()).toBe(0);
-    await page.locator('main').getByText(`The key ${key} is held without end`).waitFor();
+    await page.locator('main').getByText(`The key ${key} is held indefinitely`).waitFor();
     await replica.call('DELETE', `/v1/keys/${key}/hold`);
   };
   const hold = (key: string) => replica.call('PUT', `/v1/keys/${key}/hold`, { body: { reason: 'behind' } });
