@@ -95,6 +95,7 @@ export class Standby {
     this.current?.abort();
     this.current = undefined;
   }
+
   private judge({ isStandby, isMarked, position }: StandbyState, token: string | undefined): Judgement {
     if (!isStandby) return { reason: 'it is not a standby' };
     if (token === undefined) return { reason: NO_PRIMARY_YET };

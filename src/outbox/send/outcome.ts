@@ -44,7 +44,7 @@ const OVERLOADED: readonly number[] = [429, 502, 504];
 
 /** How long a listener may ask for pauses; after that, asking for one counts like any failure. */
 export const MAX_PAUSED_MS = 75 * 3_600_000;
-/** After the restart of a broker its keys continue within this time; a circuit limits the calls. */
+/** After the restart of a broker its keys continue within this time and the jitter; a circuit limits the calls. */
 const MAX_UNSENT_WAIT_MS = 15_000;
 /** `Retry-After: 0` must not become a busy loop. */
 const MIN_PAUSE_MS = 1_000;
