@@ -29,12 +29,12 @@ function checkIdle({ leased, holds, messages, deliveries }: History): Violation[
     ...messages.map(({ id, key, lane, status }) => ({ queue: 'inbox', id, key, lane, status })),
     ...deliveries.map(({ id, key, lane, status }) => ({ queue: 'outbox', id, key, lane, status })),
   ];
-  const endless = new Set(holds.filter((hold) => hold.endless).map(nameOf));
+  const indefinite = new Set(holds.filter((hold) => hold.indefinite).map(nameOf));
   const dead = new Set(rows.filter(({ status }) => status === 'dead').map(nameOf));
   const stuck = rows.filter(
-    (row) => !SETTLED.includes(row.status) && !(row.status === 'held' && endless.has(nameOf(row))),
+    (row) => !SETTLED.includes(row.status) && !(row.status === 'held' && indefinite.has(nameOf(row))),
   );
-  const leftOver = holds.filter((hold) => !(hold.endless && dead.has(nameOf(hold))));
+  const leftOver = holds.filter((hold) => !(hold.indefinite && dead.has(nameOf(hold))));
   return [
     ...leased.map(({ queue, lane }) =>
       violation('no lease left over', `lane ${lane} of the ${queue} is leased`),

@@ -101,7 +101,7 @@ export interface History {
     readonly key: string;
     readonly lane: number;
     readonly reason: string;
-    readonly endless: boolean;
+    readonly indefinite: boolean;
   }[];
   readonly operations: OperatorHistory;
   readonly rebuilds: RebuildHistory;
@@ -158,7 +158,7 @@ export async function readTables(database: Queries) {
        UNION ALL SELECT 'outbox', lane FROM pull_lease`,
     ),
     holds: await database.query<History['holds'][number]>(
-      `SELECT queue, key, lane, reason, until = 'infinity' AS endless FROM hold`,
+      `SELECT queue, key, lane, reason, until = 'infinity' AS indefinite FROM hold`,
     ),
   };
 }

@@ -90,10 +90,10 @@ export class Operator {
   private async holdKey(): Promise<void> {
     const { random } = this;
     const key = random.chance(0.2) ? 'hot' : random.one(this.options.keys);
-    const isEndless = isCalm(key) && random.chance(0.5);
+    const isIndefinite = isCalm(key) && random.chance(0.5);
     const until = new Date(Date.now() + random.between(50, 800)).toISOString();
     this.held.add(key);
-    const body = { reason: 'held by the operator of the run', ...(isEndless ? {} : { until }) };
+    const body = { reason: 'held by the operator of the run', ...(isIndefinite ? {} : { until }) };
     await this.settle('PUT', `/v1/keys/${key}/hold`, [200], body);
     await pause(random.between(20, 500));
     if (isCalm(key)) await this.settle('DELETE', `/v1/keys/${key}/hold`, [204, 404]);

@@ -102,7 +102,7 @@ export class LeaseCheck {
     if (this.reopened.has(change.position)) return;
     const check = 'every repeat from a work queue has a reason';
     const expected = end ? (end.kind === 'return' ? end.attempt : end.attempt + 1) : 1;
-    if (end && ['finish', 'bury'].includes(end.kind))
+    if (end && ['finish', 'dead'].includes(end.kind))
       this.report(check, change, subject, `is handed out again after its lease ended with ${end.kind}`);
     else if (change.attempt !== expected)
       this.report(
@@ -147,9 +147,9 @@ export class LeaseCheck {
     if (kind === 'return') {
       if (this.evidence.wasReceived(leaseName(end)))
         this.report(reason, end, subject, 'was taken back although a worker got it');
-    } else if (kind === 'expire' || (kind === 'bury' && settledBy === null)) {
+    } else if (kind === 'expire' || (kind === 'dead' && settledBy === null)) {
       if (!isOver) this.report(reason, end, subject, 'was taken from its worker before its lease ended');
-      if (kind === 'bury' && end.attempt < subject.queue.attempts)
+      if (kind === 'dead' && end.attempt < subject.queue.attempts)
         this.report(EVERY, end, subject, `is a dead letter after ${end.attempt} attempts`);
     } else if (settledBy !== token)
       this.report(
@@ -169,7 +169,7 @@ export class LeaseCheck {
     const wanted = {
       finish: ['acknowledge'],
       retry: ['retry'],
-      bury: isLast ? ['reject', 'retry'] : ['reject'],
+      dead: isLast ? ['reject', 'retry'] : ['reject'],
     };
     const kinds = wanted[end.kind as keyof typeof wanted];
     const said = this.evidence.verdictsOn(leaseName(end)).filter(({ kind }) => kinds.includes(kind));

@@ -29,8 +29,8 @@ export function checkOutcomes(
 
 const ENDS: Readonly<Record<Exclude<VerdictKind, 'extend'>, readonly EndKind[]>> = {
   acknowledge: ['finish'],
-  reject: ['bury'],
-  retry: ['retry', 'bury'],
+  reject: ['dead'],
+  retry: ['retry', 'dead'],
 };
 
 function forgottenFault({ outcome }: SentVerdict): string | undefined {
@@ -111,7 +111,7 @@ export function checkSettled(
       return [violation(check, `${detail} and was not acknowledged`)];
     if (status === 'finished' && !received.has(position))
       return [violation(check, `${detail} and no worker got it`)];
-    if (status === 'dead' && !ended.has(`${position} bury`))
+    if (status === 'dead' && !ended.has(`${position} dead`))
       return [violation(check, `${detail} and was not rejected`)];
     return [];
   });

@@ -1,7 +1,7 @@
 import { type LeaseChange, leaseName } from './queue-history.ts';
 
-/** finish: acknowledged. bury: a dead letter. expire: it ran out. return: it never reached a worker. */
-export type EndKind = 'finish' | 'bury' | 'retry' | 'expire' | 'return';
+/** finish: acknowledged. dead: a dead letter. expire: it ran out. return: it never reached a worker. */
+export type EndKind = 'finish' | 'dead' | 'retry' | 'expire' | 'return';
 
 export interface LeaseEnd extends LeaseChange {
   readonly kind: EndKind;
@@ -20,7 +20,7 @@ export interface Lease extends LeaseChange {
 export function endOf(change: LeaseChange): LeaseEnd {
   const { status, settledBy, token, charged, attempt } = change;
   if (status === 'finished') return { ...change, kind: 'finish' };
-  if (status === 'dead') return { ...change, kind: 'bury' };
+  if (status === 'dead') return { ...change, kind: 'dead' };
   if (settledBy === token) return { ...change, kind: 'retry' };
   return { ...change, kind: charged === attempt ? 'expire' : 'return' };
 }

@@ -32,7 +32,7 @@ function verify(headers, body) {
   return signatures.split(' ').some((signature) => isSame(signature, `v1,${digest}`)) ? 'yes' : 'no';
 }
 
-/* In constant time: how long a comparison takes must not tell how much of a guess was right. */
+/* In constant time: how long a comparison takes must not reveal how much of a guess was right. */
 function isSame(given, expected) {
   const [a, b] = [Buffer.from(given), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);

@@ -1,7 +1,7 @@
 import type { CallFailure } from '../webhooks/call-failures.ts';
 import type { CallResult, FailureReason } from '../webhooks/call-result.ts';
 
-/** A broker that is away; other reasons need somebody to correct something. */
+/** A broker that is away; other reasons need an operator. */
 const OF_THE_NETWORK: readonly FailureReason[] = ['timeout', 'dns', 'refused', 'reset'];
 
 /** One message that waits for its acknowledgement, and its deadline. What comes later is ignored. */

@@ -5,7 +5,12 @@ import type { Catalogue } from './catalogue.ts';
 import type { CatalogueStore } from './catalogue-store.ts';
 import type { Cell } from './cell.ts';
 import { CellRefused } from './cell-refused.ts';
-import { type CellIdentity, type DefinitionsCopy, HomeAway, refuseOtherCell } from './definitions-copy.ts';
+import {
+  type CellIdentity,
+  type DefinitionsCopy,
+  HomeUnavailable,
+  refuseOtherCell,
+} from './definitions-copy.ts';
 import type { Engine } from './engine.ts';
 import { withinMs } from './within-ms.ts';
 
@@ -107,7 +112,7 @@ export class CellKeeper {
       await definitions.bringTo(nest, this.identity());
     } catch (error) {
       // It was up all the time, so it has what was defined before the home cell went away.
-      if (!(error instanceof HomeAway && this.cell.state === 'up')) throw error;
+      if (!(error instanceof HomeUnavailable && this.cell.state === 'up')) throw error;
       this.cell.definitionsCurrent = false;
       return;
     }
@@ -116,7 +121,7 @@ export class CellKeeper {
   }
 }
 
-const DOWN = 'a cell cannot be used; messages of its keys are answered 503 until it is back';
+const DOWN = 'a cell cannot be used; posts of its keys get a 503 until it is back';
 
 /** For operators: host names and reasons, never a password. */
 function reasonOf(error: unknown): string {

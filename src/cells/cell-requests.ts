@@ -19,7 +19,7 @@ export interface Asked {
 
 /** Sends copies of a GET to the engines of cells. */
 export class CellRequests {
-  /** The value of the header of copies; nobody else knows it. */
+  /** The value of the header of copies; no other process knows it. */
   private readonly token = randomUUID();
   private readonly cursors = new Map<string, readonly string[]>();
 

@@ -52,7 +52,7 @@ export function cellAway(name: string, reason: string | null): Problem {
   const why = reason === null ? 'is starting' : 'is away';
   return new Problem(
     'cell-away',
-    `The cell "${name}" ${why}; other cells go on. Retry later.`,
+    `The cell "${name}" ${why}; other cells are not affected. Retry later.`,
     retryAfter(1),
   );
 }

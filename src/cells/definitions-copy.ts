@@ -32,10 +32,10 @@ interface Definitions {
 }
 
 /** Less than what a keeper gives a cell: a home cell that is silent does not make the others seem away. */
-const HOME_MS = 2_000;
+const HOME_TIMEOUT_MS = 2_000;
 
-/** Nothing can be defined meanwhile, so a cell that has all definitions goes on. */
-export class HomeAway extends Error {}
+/** Nothing can be defined meanwhile, so a cell that has all definitions continues. */
+export class HomeUnavailable extends Error {}
 
 type Statements = Pick<Transaction, 'query'>;
 
@@ -52,7 +52,7 @@ export interface CellIdentity {
 export class DefinitionsCopy {
   constructor(private readonly home: Database) {}
 
-  /** Cheap when nothing has changed. Throws if the URL leads to another database by now. */
+  /** Cheap when nothing has changed. Throws if the URL points at another database by now. */
   async bringTo(nest: NestFastifyApplication, cell: CellIdentity): Promise<void> {
     const database = nest.get(Database);
     const mark = await markOf(database, COPIED, cell);
@@ -68,9 +68,9 @@ export class DefinitionsCopy {
   private async read(known: string): Promise<Definitions> {
     try {
       const read = this.home.query<Definitions>(READ_DEFINITIONS, [known]);
-      return (await withinMs(HOME_MS, read))[0]!;
+      return (await withinMs(HOME_TIMEOUT_MS, read))[0]!;
     } catch (error) {
-      throw new HomeAway('the definitions of the home cell cannot be read', { cause: error });
+      throw new HomeUnavailable('the definitions of the home cell cannot be read', { cause: error });
     }
   }
 
@@ -108,6 +108,6 @@ async function markOf(on: Statements, sql: string, { catalogue, number }: CellId
   const [row] = await on.query<{ mark: string }>(sql, [catalogue, number]);
   if (row) return row.mark;
   throw new CellRefused(
-    'its URL leads to a database that is not this cell; compare CELLS and the name service',
+    'its URL points at a database that is not this cell; compare CELLS and the name service',
   );
 }

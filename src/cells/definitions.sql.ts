@@ -91,5 +91,5 @@ export const COPY_GROUPS = `
   ON CONFLICT (number) DO UPDATE SET ${GROUP_COLUMNS.map((column) => `${column} = EXCLUDED.${column}`).join(', ')}
   WHERE ${groupOf('known')} IS DISTINCT FROM ${groupOf('EXCLUDED')}`;
 
-/** cells.groups — they assign their partitions anew. */
+/** cells.groups — they assign their partitions again. */
 export const ALL_GROUPS = 'UPDATE consumer_group SET generation = generation + 1 RETURNING *';

@@ -13,7 +13,7 @@ const CATALOGUE = 'SELECT catalogue FROM public.cell_self';
 
 /**
  * The home cell's database has no catalogue yet, so one would be made. If another cell belongs to one already, the URL of the
- * home cell leads to the wrong database: messages accepted there would be found by no other replica.
+ * home cell points at the wrong database: messages accepted there would be found by no other replica.
  */
 export async function refuseSecondCatalogue(
   settings: Pick<Settings, 'cells' | 'databaseConnectTimeout'>,
@@ -33,7 +33,7 @@ export async function refuseSecondCatalogue(
   if (!member) return;
   throw new CellRefused(
     `the cell "${member.name}" belongs to a catalogue, but the database of "${home!.name}" has none: ` +
-      'the URL of the first cell in CELLS leads to another database than that of the other replicas',
+      'the URL of the first cell in CELLS points at another database than that of the other replicas',
   );
 }
 

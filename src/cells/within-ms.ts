@@ -1,4 +1,4 @@
-/** Rejects if the work takes longer; the work goes on. */
+/** Rejects if the work takes longer; the work itself continues. */
 export async function withinMs<Result>(ms: number, work: Promise<Result>): Promise<Result> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

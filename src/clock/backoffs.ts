@@ -4,7 +4,7 @@ import { doubled } from './loop.ts';
 const MIN_BACKOFF_MS = 1_000;
 const MAX_BACKOFF_MS = 60_000;
 
-/** Exponential back-off per item of a loop that works on several: one that fails waits longer each time, the others go on. */
+/** Exponential back-off per item of a loop that works on several: one that fails waits longer each time, the others continue. */
 export class Backoffs {
   private readonly failed = new Map<number, { times: number; untilMs: number }>();
 

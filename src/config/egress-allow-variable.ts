@@ -36,8 +36,8 @@ const SHORTEST_IPV6 = 16;
 /** IPv6 ranges that map all of IPv4: there the length of the IPv4 prefix counts. */
 const IPV4_IN_IPV6 = ['::ffff:0:0/96', `${NAT64}/96`].map((range) => parseRange(range)!);
 
-const WORDS = ['wide', 'metadata'] as const;
-type Word = (typeof WORDS)[number];
+const SUFFIXES = ['wide', 'metadata'] as const;
+type Word = (typeof SUFFIXES)[number];
 
 /** Refuses every entry that is malformed, or that allows more than its author probably intended. */
 export function parseEgressAllow(raw: string): readonly AddressRange[] | Refused {
@@ -57,7 +57,7 @@ function parseEntry(entry: string): AddressRange | string {
   const [text = '', ...words] = entry.split('+');
   const range = parseRange(text);
   if (range === undefined) return `${JSON.stringify(entry)} is neither an address nor a range`;
-  const unknown = words.find((word) => !(WORDS as readonly string[]).includes(word));
+  const unknown = words.find((word) => !(SUFFIXES as readonly string[]).includes(word));
   if (unknown !== undefined)
     return `${JSON.stringify(entry)} ends with a word that is neither +wide nor +metadata`;
   if (hasHostBits(range))
@@ -72,9 +72,9 @@ function missingWords(text: string, range: AddressRange, words: readonly Word[])
     wide: tooWide(range),
     metadata: metadata && `contains ${metadata}, where clouds give out credentials`,
   };
-  const missing = WORDS.filter((word) => needed[word] && !words.includes(word));
+  const missing = SUFFIXES.filter((word) => needed[word] && !words.includes(word));
   if (missing.length === 0) return undefined;
-  const all = WORDS.filter((word) => needed[word]).map((word) => `+${word}`);
+  const all = SUFFIXES.filter((word) => needed[word]).map((word) => `+${word}`);
   const why = missing.map((word) => needed[word]).join(' and ');
   return `${text} ${why}; use a narrower range, or write ${text}${all.join('')} if that is intended`;
 }

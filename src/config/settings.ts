@@ -26,11 +26,11 @@ export class SettingsError extends Error {
 }
 
 /** Under which the settings keep the texts that they were read from; not by name, so that nothing else uses them. */
-const GIVEN = Symbol('given');
+const RAW_TEXTS = Symbol('given');
 
 /** What the environment set, by the name of the variable. */
 export function givenValues(settings: Settings): Readonly<Record<string, string>> {
-  return (settings as { [GIVEN]?: Record<string, string> })[GIVEN] ?? {};
+  return (settings as { [RAW_TEXTS]?: Record<string, string> })[RAW_TEXTS] ?? {};
 }
 
 /** Reads the environment once, and reports all errors together. */
@@ -57,7 +57,7 @@ export function loadSettings(environment: Readonly<Record<string, string | undef
   if (errors.length) throw new SettingsError(errors);
   const settings = {
     ...withHomeCell(withMetricsAccess(withHost(values as unknown as Settings))),
-    [GIVEN]: Object.freeze(given),
+    [RAW_TEXTS]: Object.freeze(given),
   };
   refuseUnsafe(settings);
   return frozen(settings);

@@ -134,7 +134,7 @@ export class Database {
     }
   }
 
-  /** If one connection leads to a server that is no longer the primary, the idle connections do, too. */
+  /** If the server of one connection is no longer the primary, the idle connections are to the same server. */
   private dropIdleIfReadOnly(error: unknown): void {
     if (!isReadOnly(error)) return;
     this.primary?.doubt();

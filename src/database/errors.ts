@@ -68,7 +68,7 @@ function meansAway(error: unknown): boolean {
   return error instanceof Error && CONNECTION_MESSAGES.test(error.message);
 }
 
-/** The server is a standby, or not promoted yet: a new connection may lead to the primary. */
+/** The server is a standby, or not promoted yet: a new connection may be to the primary. */
 export function isReadOnly(error: unknown): boolean {
   return unwrapped(error).some((one) => codeOf(one) === READ_ONLY);
 }

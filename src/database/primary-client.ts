@@ -6,7 +6,7 @@ import type { Primary } from './primary.ts';
 
 type ClientClass = new (config?: pg.ClientConfig) => pg.Client;
 
-/** A client class whose connections lead to the primary of a URL with several hosts; without one, the class itself. */
+/** A client class that connects to the primary of a URL with several hosts; without one, the class itself. */
 export function clientOf<Base extends ClientClass>(Base: Base, primary: Primary | undefined): Base {
   return primary ? (primaryClient(Base, primary) as unknown as Base) : Base;
 }

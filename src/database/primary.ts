@@ -5,9 +5,9 @@ import { type NamedServer, namesStandbys, serversOf } from '../config/database-u
 import { closeClient, destroyConnection } from './close-client.ts';
 import { probeOptions, queryRole, roleOf } from './probe.ts';
 
-/** A search that found nothing starts over if somebody still waits for it. */
+/** A search that found nothing starts over if a caller still waits for it. */
 const SEARCH_MS = 2_500;
-/** Each server is probed again after this time, which is drawn: replicas must not probe in step. */
+/** Each server is probed again after this time, which is random: replicas must not probe at the same moment. */
 const [MIN_PROBE_MS, MAX_PROBE_MS] = [150, 350];
 /** How often the server in use is asked whether it still accepts writes: a machine that is lost closes no connection. */
 const [MIN_WATCH_MS, MAX_WATCH_MS] = [400, 600];
@@ -81,7 +81,7 @@ export class Primary extends EventEmitter<{ moved: [from: string, to: string] }>
     this.watching ??= this.watch();
   }
 
-  /** A search for nobody ends. */
+  /** A search ends when no caller waits for it. */
   private endIfUnused(): void {
     if (this.clients.size === 0 && this.waiting === 0) this.searchOver.abort();
   }
@@ -173,7 +173,7 @@ export class Primary extends EventEmitter<{ moved: [from: string, to: string] }>
   }
 }
 
-/** Resolves with undefined after `ms`; the promise goes on. */
+/** Resolves with undefined after `ms`; the promise itself continues. */
 function withLimit<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout;
   const over = new Promise<undefined>((resolve) => {

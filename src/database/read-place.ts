@@ -6,7 +6,7 @@ import type { StandbyRun } from './standby-run.ts';
 /** Where the reads of this request go; undefined: to the primary. */
 const place = new AsyncLocalStorage<StandbyRun | undefined>();
 
-/** All connections that `work` takes from the ReadPool lead to this standby, or to the primary. */
+/** All connections that `work` takes from the ReadPool are to this standby, or to the primary. */
 export function readAt<Result>(standby: StandbyRun | undefined, work: () => Result): Result {
   return place.run(standby, work);
 }

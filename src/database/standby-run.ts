@@ -7,7 +7,7 @@ const SERVER_RUN = 'SELECT extract(epoch FROM pg_postmaster_start_time())::text 
 
 /**
  * A standby from its start to its end, with the connections to it. A server that was started again may have replayed less
- * than before; and a host name can lead to several servers. So nothing that was seen in one run counts in another.
+ * than before; and a host name can resolve to several servers. So nothing that was seen in one run counts in another.
  */
 export class StandbyRun {
   readonly pool: DrainingPool;
@@ -49,7 +49,7 @@ class OtherRunError extends Error {
   readonly code = '08004';
 
   constructor(address: string) {
-    super(`${address} was started again, or leads to several servers`);
+    super(`${address} was started again, or resolves to several servers`);
   }
 }
 

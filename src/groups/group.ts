@@ -4,7 +4,7 @@ export const GROUP_WAKEUPS = 'groups';
 /** The name of the queue in notifications about a member: a commit freed what its poll may wait for. */
 export const MEMBER_WAKEUPS = 'members';
 
-/** One number for a member, for notifications; another member that has the same one is woken in vain. */
+/** One number for a member, for notifications; another member that has the same one is woken needlessly. */
 export function memberIdOf(member: string): number {
   return Number.parseInt(member.slice(0, 8), 16);
 }

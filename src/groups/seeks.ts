@@ -43,7 +43,7 @@ interface Target {
   readonly to: number;
 }
 
-/** Moves the offsets of a group, back or forth: the only way back. */
+/** Moves the offsets of a group, back or forth; a commit never moves one back. */
 @Injectable()
 export class Seeks {
   constructor(

@@ -37,7 +37,7 @@ export class HistoryFailures {
   /** If the disk is full, this may fail as well. */
   private async note(work: Work, error: Error): Promise<void> {
     await this.database.execute(FAILED, [work, error.message.slice(0, 500)]).catch((reason) => {
-      this.log.warn({ event: 'history.failure-not-noted', error: reason }, 'a failure could not be noted');
+      this.log.warn({ event: 'history.failure-not-noted', error: reason }, 'a failure could not be recorded');
     });
   }
 }

@@ -58,7 +58,7 @@ export function pageRequest<Cursor>(
 /** The header of a request for a page that is merged with those of other cells. */
 export const MERGED_HEADER = 'sluice-merged';
 
-/** Of a page, under which it can tell the cursor after each of its items: pages of several cells are merged by them. */
+/** On a page: the key of a function that returns the cursor after each of its items, by which pages of several cells are merged. */
 const ITEM_CURSORS = Symbol('cursors');
 
 /** Undefined: it is not a page. */

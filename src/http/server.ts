@@ -82,8 +82,8 @@ export class Server {
   }
 
   /** Set later than the constructor: api keys are in the database, which is connected when the application starts. */
-  authenticateWith(gatekeeper: Authenticator): void {
-    this.authenticator = gatekeeper;
+  authenticateWith(authenticator: Authenticator): void {
+    this.authenticator = authenticator;
   }
 
   measureWith(metrics: HttpMetrics): void {

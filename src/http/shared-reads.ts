@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Problem } from './problems.ts';
 
-/** What one page repeats is kept for the next repetition, of the last so many pages. */
+/** Responses kept, of the requests that were repeated last. */
 const MAX_KEPT = 4_096;
 /** Together, as JSON; a page of a list can have 1 MiB. */
 const MAX_KEPT_BYTES = 16 * 1024 * 1024;
@@ -10,7 +10,7 @@ const FORGOTTEN_AFTER_MS = 60_000;
 /** Repetitions that read the database: this many at once, then one per second, whatever the number of pages. */
 const MAX_BURST = 5;
 const MS_PER_READ = 1_000;
-/** What pages read that are not kept is made up for by the others, but no longer than this. */
+/** Max reads of requests that find no response; later repetitions wait until their rate allows for these, too. */
 const MAX_DEBT = 60;
 
 interface Kept {
@@ -18,13 +18,13 @@ interface Kept {
   readonly value: Promise<unknown>;
   /** Known once it was read. */
   bytes: number;
-  askedAtMs: number;
+  usedAtMs: number;
 }
 
-/** Responses that requests share which may be a little old. Everybody who may send the request gets the same response. */
+/** Responses that repeated requests share, if they accept one that is a little old. They are the same for every caller. */
 @Injectable()
 export class SharedReads {
-  /** The one that was asked for last is last. */
+  /** The one that was markUsed for last is last. */
   private readonly kept = new Map<string, Kept>();
   private keptBytes = 0;
   private readsLeft = MAX_BURST;
@@ -34,14 +34,14 @@ export class SharedReads {
   get(name: string, maxAgeMs: number, read: () => Promise<unknown>, nowMs = performance.now()): Kept {
     this.forgetClosed(nowMs);
     const kept = this.kept.get(name);
-    if (kept && maxAgeMs > 0 && !this.isDue(kept, maxAgeMs, nowMs)) return this.asked(name, kept, nowMs);
-    // There is nothing to share with it: it reads, and the others wait longer.
+    if (kept && maxAgeMs > 0 && !this.isDue(kept, maxAgeMs, nowMs)) return this.markUsed(name, kept, nowMs);
+    // There is no response to share: it reads at once, and counts against the rate of the others.
     if (!kept && maxAgeMs > 0) this.takeRead(nowMs, MAX_DEBT);
-    const started: Kept = { atMs: nowMs, value: read(), bytes: 0, askedAtMs: nowMs };
+    const started: Kept = { atMs: nowMs, value: read(), bytes: 0, usedAtMs: nowMs };
     this.forget(name);
     this.kept.set(name, started);
     if (this.kept.size > MAX_KEPT) this.forgetFirst();
-    void started.value.then((body) => this.weigh(name, started, body)).catch(() => undefined);
+    void started.value.then((body) => this.recordSize(name, started, body)).catch(() => undefined);
     // A refused request is refused for the next one, too. Anything else that failed may succeed.
     started.value.catch((error: unknown) => {
       if (!(error instanceof Problem) && this.kept.get(name) === started) this.forget(name);
@@ -49,14 +49,14 @@ export class SharedReads {
     return started;
   }
 
-  private asked(name: string, kept: Kept, nowMs: number): Kept {
-    kept.askedAtMs = nowMs;
+  private markUsed(name: string, kept: Kept, nowMs: number): Kept {
+    kept.usedAtMs = nowMs;
     this.kept.delete(name);
     this.kept.set(name, kept);
     return kept;
   }
 
-  private weigh(name: string, read: Kept, body: unknown): void {
+  private recordSize(name: string, read: Kept, body: unknown): void {
     if (this.kept.get(name) !== read) return;
     read.bytes = typeof body === 'string' ? body.length : JSON.stringify(body).length;
     this.keptBytes += read.bytes;
@@ -64,8 +64,8 @@ export class SharedReads {
   }
 
   private forgetClosed(nowMs: number): void {
-    for (const [name, { askedAtMs }] of this.kept) {
-      if (nowMs - askedAtMs <= FORGOTTEN_AFTER_MS) return;
+    for (const [name, { usedAtMs }] of this.kept) {
+      if (nowMs - usedAtMs <= FORGOTTEN_AFTER_MS) return;
       this.forget(name);
     }
   }

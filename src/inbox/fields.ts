@@ -49,7 +49,7 @@ export function checkText(
 }
 
 /** The scheme and the namespace of a URN are case-insensitive. */
-const OWN = /^urn:sluice:/i;
+const RESERVED = /^urn:sluice:/i;
 
 /** A type or a source. Only the service itself may use its own: people trust its alerts, and ids are unique per source. */
 export function checkName(
@@ -58,7 +58,7 @@ export function checkName(
   pointer: string,
   faults: Faults,
 ): string | undefined {
-  if (OWN.test(text))
+  if (RESERVED.test(text))
     return faults.add(pointer, 'must not begin with urn:sluice: (reserved for messages of the service)');
   return checkText(text, maxLength, pointer, faults);
 }

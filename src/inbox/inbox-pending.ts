@@ -79,7 +79,7 @@ export class InboxPending extends Pending {
     } catch (error) {
       if (error instanceof RolledBack) return error;
       if (error instanceof TransactionTimeout)
-        throw behind('The waiting messages of this key are not through in time.');
+        throw behind('The waiting messages of this key were not processed in time.');
       if (error instanceof SchemaSwitched || isConflictOfTransactions(error)) return undefined;
       throw error;
     }

@@ -41,7 +41,7 @@ export const INSERT_FINISHED = `
 
 /**
  * ingest.removeArchived — removes messages that this transaction stored although they are in history: they are duplicates.
- * After the insert, because that has waited for a transaction that moves the same message to history; an earlier look
+ * After the insert, because that has waited for a transaction that moves the same message to history; an earlier check
  * could miss it. $1 ids, $2 their sources
  */
 export const REMOVE_ARCHIVED = prepared(`

@@ -145,7 +145,7 @@ export class ListenerDefinition {
     maximum: MAX_LISTENER_LANES,
     default: 16,
     description:
-      'Most deliveries in flight to a webhook, over all replicas, and at most 100 of one replica. Cannot be changed later.',
+      'Max deliveries in flight to a webhook, over all replicas, and at most 100 of one replica. Cannot be changed later.',
   })
   @Optional()
   @Must(wholeFrom(1, MAX_LISTENER_LANES))

@@ -52,7 +52,7 @@ function modeView(row: ListenerRow, effective: Effective, opened: OpenResult, re
   return isBrokerMode(mode) ? brokerView(row, effective, opened) : webhookView(effective, opened, reader);
 }
 
-/** Credentials are shown to nobody: only which there are. */
+/** Credentials are never shown: only which there are. */
 function brokerView({ definition }: ListenerRow, { mode, timeout }: Effective, opened: OpenResult) {
   const credentials = opened.kind === 'opened' ? (opened.content.credentials ?? {}) : {};
   const hidden = Object.fromEntries(Object.keys(credentials).map((name) => [name, HIDDEN]));

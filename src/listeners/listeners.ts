@@ -75,19 +75,19 @@ export class Listeners {
   }
 
   /**
-   * By the service itself, because of failures at the given revision; `alsoDo` runs in the same transaction. False: it was
+   * By the service itself, because of failures at the given revision; `inSameTransaction` runs in the same transaction. False: it was
    * no longer active, so another replica has already reported it; or it was changed since, and its earlier failures do not
    * count.
    */
   async disable(
     { name, revision }: Pick<Listener, 'name' | 'revision'>,
     reason: string,
-    alsoDo: (tx: Transaction) => Promise<void> = async () => undefined,
+    inSameTransaction: (tx: Transaction) => Promise<void> = async () => undefined,
   ): Promise<boolean> {
     const change = { from: ['active'] as const, reason, by: ENGINE, revision };
     const changed = await this.store.change(async (tx) => {
       if (!(await this.store.setState(name, 'disabled', change, tx))) return false;
-      await alsoDo(tx);
+      await inSameTransaction(tx);
       return true;
     });
     await this.refreshAfterChange();

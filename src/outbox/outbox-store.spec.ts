@@ -2,7 +2,14 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { rowsFiltered } from '../../test/support/rows-filtered.ts';
 import { sharedClient } from '../../test/support/shared-client.ts';
 import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
-import { BURY, BUSY_LANES, BUSY_LANES_OF, DELIVERED, PUT_BACK_DELIVERIES, UNTOUCHED } from './outbox.sql.ts';
+import {
+  BUSY_LANES,
+  BUSY_LANES_OF,
+  DELIVERED,
+  END_AS_DEAD,
+  PUT_BACK_DELIVERIES,
+  UNTOUCHED,
+} from './outbox.sql.ts';
 
 const { database, client } = sharedClient();
 
@@ -122,7 +129,7 @@ describe('statements that change named rows', () => {
 
   it.each([
     ['delivered', DELIVERED, (of: number[]) => [of, each(of, 1), each(of, 200), each(of, 5), each(of, null)]],
-    ['bury', BURY, (of: number[]) => [of, each(of, 1), each(of, 'e')]],
+    ['endAsDead', END_AS_DEAD, (of: number[]) => [of, each(of, 1), each(of, 'e')]],
     ['put back', PUT_BACK_DELIVERIES, (of: number[]) => [of, each(of, 1), each(of, 'e'), each(of, true)]],
     ['untouched', UNTOUCHED, (of: number[]) => [of, each(of, 1)]],
   ])('reads only them, whatever the statistics are: %s', async (_, sql, values) => {

@@ -5,11 +5,11 @@ import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
 import type { ClaimedDelivery, MessageContent } from './claim/outbox-queue.ts';
 import {
-  BURY,
   BUSY_LANES,
   BUSY_LANES_OF,
   CONTENT,
   DELIVERED,
+  END_AS_DEAD,
   OWN_STAMP,
   PUT_BACK_DELIVERIES,
   RECORD_ATTEMPTS,
@@ -119,9 +119,12 @@ export class OutboxStore {
     ]);
   }
 
-  async bury(dead: readonly { delivery: ClaimedDelivery; error: string }[], tx: Transaction): Promise<void> {
+  async endAsDead(
+    dead: readonly { delivery: ClaimedDelivery; error: string }[],
+    tx: Transaction,
+  ): Promise<void> {
     if (dead.length === 0) return;
-    await tx.execute(BURY, [...rowsOf(dead), dead.map(({ error }) => error)]);
+    await tx.execute(END_AS_DEAD, [...rowsOf(dead), dead.map(({ error }) => error)]);
   }
 
   async putBack(

@@ -2,7 +2,7 @@ import { prepared } from '../database/prepared.ts';
 import { putBackRows, whereStillClaimed } from '../lanes/lease.ts';
 import { OUTCOME_UNKNOWN } from './claim/outbox-queue.ts';
 
-const BEYOND = (lane: string) =>
+const SCAN_AFTER = (lane: string) =>
   `CASE WHEN ${lane} / 256 = ANY ($1::integer[]) THEN ${lane} / 256 * 256 + 255 ELSE ${lane} END`;
 const OPEN = (lane: string) => `NOT ${lane} / 256 = ANY ($1::integer[])`;
 const FREE = (lane: string) => `NOT EXISTS (
@@ -26,7 +26,7 @@ export const BUSY_LANES = `
     UNION ALL
     SELECT next.lane FROM ready CROSS JOIN LATERAL (
       SELECT queued.lane FROM outbox AS queued
-      WHERE queued.lane > ${BEYOND('ready.lane')} AND queued.settled_at IS NULL AND queued.waits IS NULL
+      WHERE queued.lane > ${SCAN_AFTER('ready.lane')} AND queued.settled_at IS NULL AND queued.waits IS NULL
       ORDER BY queued.lane, queued.position LIMIT 1) AS next
   ),
   held(lane, until) AS (
@@ -35,7 +35,7 @@ export const BUSY_LANES = `
     UNION ALL
     SELECT next.lane, next.until FROM held CROSS JOIN LATERAL (
       SELECT hold.lane, hold.until FROM hold
-      WHERE hold.queue = 'outbox' AND hold.lane > ${BEYOND('held.lane')}
+      WHERE hold.queue = 'outbox' AND hold.lane > ${SCAN_AFTER('held.lane')}
       ORDER BY hold.queue, hold.lane, hold.until LIMIT 1) AS next
   )
   (SELECT lane, NULL::bigint AS ms FROM ready WHERE ${OPEN('lane')} AND ${FREE('ready.lane')} LIMIT $3)
@@ -103,8 +103,8 @@ export const DELIVERED = prepared(`
          AS done(position, attempt, status, duration, excerpt)
   ${MARKED('done')}`);
 
-/** outbox.bury — $1 positions, $2 attempts, $3 errors */
-export const BURY = `
+/** outbox.endAsDead — $1 positions, $2 attempts, $3 errors */
+export const END_AS_DEAD = `
   UPDATE outbox SET status = 'dead', waits = NULL, settled_at = clock_timestamp(), lapsed_at = clock_timestamp(),
          error = ended.error
   FROM unnest($1::bigint[], $2::smallint[], $3::text[]) AS ended(position, attempt, error)

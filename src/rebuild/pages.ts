@@ -52,7 +52,7 @@ export class Pages {
     });
   }
 
-  /** Whether history is read to its end, and the inbox up to so many messages. */
+  /** Whether history is read to its end, and the inbox but for this number of messages. */
   async isNearEnd({ id }: Pick<Rebuild, 'id'>, max: number): Promise<boolean> {
     if ((await this.history.left(id)).length > 0) return false;
     return (await this.inbox.countBehind(id, max)) < max;

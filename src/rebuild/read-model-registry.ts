@@ -10,7 +10,7 @@ import { fingerprintOf } from './fingerprint.ts';
 
 export const READ_MODELS_TOKEN = Symbol('read models');
 
-/** A read model with its own denormalizers and nobody else's. */
+/** A read model with its own denormalizers only. */
 export interface RegisteredModel {
   readonly name: string;
   readonly readModel: ReadModel;

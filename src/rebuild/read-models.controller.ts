@@ -24,7 +24,7 @@ import { Rebuilds } from './rebuilds.ts';
 export class StartRebuild {
   @ApiPropertyOptional({
     default: false,
-    description: 'Stop after the comparison; `switch` goes on, `cancel` ends it.',
+    description: 'Stop after the comparison; `switch` continues it, `cancel` ends it.',
   })
   @IsOptional()
   @IsBoolean()
@@ -100,7 +100,7 @@ export class ReadModelsController {
   @Post(':name/rebuild')
   @HttpCode(202)
   @Allow('admin')
-  @ApiOperation({ summary: 'Compute a read model anew beside the living one, compare, and switch.' })
+  @ApiOperation({ summary: 'Compute a read model from scratch beside the living one, compare, and switch.' })
   @ApiReadModel
   @ApiResponse({ ...OK, status: 202, description: 'Started.' })
   @ApiResponse(NOT_FOUND)
@@ -121,7 +121,7 @@ export class ReadModelsController {
   @Post(':name/rebuild/skip')
   @HttpCode(200)
   @Allow('admin')
-  @ApiOperation({ summary: 'Leave out the message at which a rebuild stopped, and go on.' })
+  @ApiOperation({ summary: 'Leave out the message at which a rebuild stopped, and continue.' })
   @ApiReadModel
   @ApiResponse(OK)
   @ApiResponse(NOT_FOUND)
@@ -200,7 +200,7 @@ export class ReadModelsController {
   @Post(':name/rebuild/drop')
   @HttpCode(200)
   @Allow('admin', 'none')
-  @ApiOperation({ summary: 'Drop the schema that a switch left behind; there is no way back to it then.' })
+  @ApiOperation({ summary: 'Drop the schema that a switch left behind; a rollback is not possible then.' })
   @ApiReadModel
   @ApiResponse(OK)
   @ApiResponse(NOT_FOUND)

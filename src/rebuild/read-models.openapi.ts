@@ -81,7 +81,7 @@ export const REBUILD = named(
         description: 'Messages per second in the last minute of the replay, without pauses.',
       },
       secondsLeft: { ...SECONDS, description: 'At this rate, without what comes in meanwhile.' },
-      waitsFor: { ...TEXT, description: 'Why it does not go on, or did not switch.' },
+      waitsFor: { ...TEXT, description: 'Why it does not continue, or did not switch.' },
       failure: object({ error: TEXT }, { id: TEXT, source: TEXT, type: TEXT, key: TEXT }),
       diff: DIFF,
       switchedAt: TIME,

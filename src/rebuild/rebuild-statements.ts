@@ -135,7 +135,7 @@ export class RebuildStatements {
     if (!paused) await tx.execute(FORGET_RATE, [id]);
   }
 
-  /** After it stopped: the message that failed, or what failed before the replay, begins anew. */
+  /** After it stopped: the message that failed, or what failed before the replay, is tried again. */
   async tryAgain(id: number, tx: Transaction): Promise<void> {
     await tx.execute(RETRY_LANES, [id]);
     await tx.execute(TRY_AGAIN, [id]);
@@ -161,7 +161,7 @@ export class RebuildStatements {
     return (await this.database.execute(MOVE_ON, [id, from, to])) > 0;
   }
 
-  /** Why it does not go on. */
+  /** Why it does not continue. */
   async waits(id: number, reason: string): Promise<void> {
     await this.database.execute(WAITS, [id, reason]);
   }

@@ -20,7 +20,7 @@ import { Replay } from './replay.ts';
 import { ReplayFailures } from './replay-failures.ts';
 import { Switch } from './switch.ts';
 
-/** Read models, and computing one of them anew while the old one is read. */
+/** Read models, and computing one of them from scratch while the old one is read. */
 @Module({})
 export class RebuildModule {
   static with(databaseUrl: string, readModels: readonly ReadModel[]): DynamicModule {

@@ -87,7 +87,7 @@ function lanesOf(rows: readonly { readonly lane: number }[]): ReadonlySet<number
   return new Set(rows.map(({ lane }) => lane));
 }
 
-/** Pure. As for a live message, but earlier: somebody waits for the result. */
+/** Pure. As for a live message, but sooner: an operator waits for the result. */
 export function decideInRebuild(
   error: unknown,
   attempts: number,

@@ -14,7 +14,7 @@ import type { Lease, SourcesStore } from './sources-store.ts';
 const CONNECT_MS = 10_000;
 const MIN_RETRY_MS = 100;
 const MAX_RETRY_MS = 5_000;
-/** More are not kept: somebody publishes what this service does not take, and has to be told. */
+/** More are not kept: a publisher sends what this service does not accept, and an operator has to correct that. */
 export const MAX_REFUSED = 1_000;
 const CONFLICT = 'its id is taken by a message with other content';
 
@@ -85,7 +85,7 @@ export class SourceReader {
       throw new TooManyRefused();
   }
 
-  /** Retries until they are stored: to go on with later ones would change the order. */
+  /** Retries until they are stored: to continue with later ones would change the order. */
   private async storeAll(messages: readonly FedMessage[]) {
     for (let attempt = 1; ; attempt++) {
       if (!this.hasLease()) throw new NotLeased('the lease is over');

@@ -27,7 +27,7 @@ const LEASE_MS = 10_000;
 const RENEW_MS = 2_000;
 const MAX_REOPEN_MS = 30_000;
 /** A feed that ran for this long was a good one: the next failure is the first. */
-const GOOD_MS = 60_000;
+const HEALTHY_MS = 60_000;
 
 /** A source while this replica tries to read it. */
 export interface Running {
@@ -112,7 +112,7 @@ export class Sources implements OnApplicationBootstrap, BeforeApplicationShutdow
         warn: (detail) =>
           this.log.warn(
             { event: 'sources.warning', source: lease.name, detail },
-            'a source of messages reports something unusual',
+            'a source reports something unusual',
           ),
         count: (outcome, by) => metrics.count(lease.name, outcome, by),
       },
@@ -125,7 +125,7 @@ export class Sources implements OnApplicationBootstrap, BeforeApplicationShutdow
       await reader.close().catch(() => undefined);
       source.reader = undefined;
       if (wasClosed || error instanceof NotLeased) return;
-      if (performance.now() - startedAtMs > GOOD_MS) source.failures = 0;
+      if (performance.now() - startedAtMs > HEALTHY_MS) source.failures = 0;
       await this.failed(source, error).catch(() => undefined);
     });
   }

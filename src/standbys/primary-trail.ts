@@ -18,7 +18,7 @@ const WRITE_MARK = `
 /** It must not wait for a synchronous standby that is away, and is written again if a failover loses it. */
 const WAIT_FOR_NO_STANDBY = 'SET LOCAL synchronous_commit = local';
 
-const MARK_AGAIN_MS = 3_600_000;
+const MARK_INTERVAL_MS = 3_600_000;
 
 interface Position {
   readonly position: number;
@@ -58,7 +58,7 @@ export class PrimaryTrail {
       this.positions.clear();
     }
     this.positions.add(position, performance.now());
-    if (!this.mark || performance.now() - this.mark.writtenAtMs > MARK_AGAIN_MS) await this.write(branch);
+    if (!this.mark || performance.now() - this.mark.writtenAtMs > MARK_INTERVAL_MS) await this.write(branch);
   }
 
   private async write(branch: string): Promise<void> {

@@ -99,7 +99,7 @@ export class TopicsController {
   @Allow('read')
   @ApiOperation({
     summary: 'Messages of a partition from an offset on, without a group.',
-    description: `A page ends at ${PAGE_BYTES / 1024 / 1024} MiB; go on with \`from\` = \`to\` + 1.`,
+    description: `A page ends at ${PAGE_BYTES / 1024 / 1024} MiB; continue with \`from\` = \`to\` + 1.`,
   })
   @ApiTopic
   @ApiQuery({

@@ -53,7 +53,7 @@ export const DELETE_PARTITIONS = `
   )
   DELETE FROM topic_partition AS tail USING locked WHERE tail.topic = locked.topic AND tail.partition = locked.partition`;
 
-/** topics.unassign — groups that read it assign their partitions anew; also one that was deleted and is created again. $1 name */
+/** topics.unassign — groups that read it assign their partitions again; also one that was deleted and is created again. $1 name */
 export const UNBALANCE_GROUPS =
   'UPDATE consumer_group SET generation = generation + 1 WHERE $1 = ANY (topics)';
 

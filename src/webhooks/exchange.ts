@@ -13,7 +13,7 @@ const EXCERPT_BYTES = 1024;
 /** 103 Early Hints and the like: a few are fine, a flood of them is a protocol error. */
 const MAX_INFORMATIONAL = 16;
 
-const ENOUGH = new Error('the rest of the response is not needed');
+const REST_NOT_NEEDED = new Error('the rest of the response is not needed');
 export const STOPPED: CallFailure = { reason: 'local', detail: 'this replica is stopping' };
 
 /**
@@ -47,7 +47,7 @@ export class Exchange {
 
   onRequestStart(controller: Controller): void {
     this.controller = controller;
-    if (this.settled) controller.abort(ENOUGH);
+    if (this.settled) controller.abort(REST_NOT_NEEDED);
     else this.written = true;
   }
 
@@ -102,7 +102,7 @@ export class Exchange {
     this.settled = true;
     clearTimeout(this.timer);
     this.group?.delete(this);
-    this.controller?.abort(ENOUGH);
+    this.controller?.abort(REST_NOT_NEEDED);
     this.resolve(result);
   }
 

@@ -61,7 +61,7 @@ function finished(one: HandOut, atMs: number, more: Partial<Row> = {}): Row[] {
   return [row('DELETE', one, atMs, state), row('SETTLE', one, atMs, state)];
 }
 
-function buried(one: HandOut, atMs: number, more: Partial<Row> = {}): Row[] {
+function endedAsDead(one: HandOut, atMs: number, more: Partial<Row> = {}): Row[] {
   const state = { status: 'dead', ...byItself(one), ...more };
   return [row('DELETE', one, atMs, state), row('SETTLE', one, atMs, state)];
 }
@@ -105,7 +105,7 @@ const LOG = {
   a2: [handedOut(A2), row('UPDATE', A2, 1_550, { expiresMs: 2_600 }), ...finished(A2, 1_600)],
   b1: [handedOut(B1), expired(B1, 3_050)],
   b2: [handedOut(B2), ...finished(B2, 3_200)],
-  c1: [handedOut(C1), ...buried(C1, 4_100)],
+  c1: [handedOut(C1), ...endedAsDead(C1, 4_100)],
 };
 const CALLS = {
   a1: [pulled(A1), said(A1, 1_090, 'retry', 'done', { afterMs: 300 })],
@@ -164,7 +164,7 @@ const PLANTED: readonly [Check, string, Change][] = [
   [
     EVERY,
     'a dead letter after a lease that was not the last one',
-    { log: { c1: [handedOut(C1), ...buried(C1, 5_100, { settledBy: null })] } },
+    { log: { c1: [handedOut(C1), ...endedAsDead(C1, 5_100, { settledBy: null })] } },
   ],
   [
     ONE,
@@ -302,13 +302,13 @@ describe('the checker of work queues', () => {
       const one = { n: 3, attempt, atMs: 4_000 + attempt * 1_100 };
       return [handedOut(one), expired(one, one.atMs + LEASE_MS + 10)];
     });
-    const late = buried(third, 8_010, { settledBy: null });
+    const late = endedAsDead(third, 8_010, { settledBy: null });
     const deliveries = [...DELIVERIES.slice(0, 2), delivery(3, { status: 'dead', attempt: 3 })];
     expect(
       check({ deliveries, log: { c1: [...earlier, handedOut(third), ...late] }, calls: { c1: [] } }),
     ).toEqual([]);
     const asked = [pulled(third), said(third, 7_090, 'retry', 'done', { afterMs: 100 })];
-    const c1 = [...earlier, handedOut(third), ...buried(third, 7_100)];
+    const c1 = [...earlier, handedOut(third), ...endedAsDead(third, 7_100)];
     expect(check({ deliveries, log: { c1 }, calls: { c1: asked } })).toEqual([]);
   });
 

@@ -93,7 +93,7 @@ function rebuilds(change: Partial<History['rebuilds']>): Partial<History> {
 }
 
 const dead = message(2, 'm2', { status: 'dead', payload: { refuses: true } });
-const hold = { queue: 'inbox', key: 'k', lane: 1, reason: 'dead-letter', endless: true };
+const hold = { queue: 'inbox', key: 'k', lane: 1, reason: 'dead-letter', indefinite: true };
 const failed = (what: string, attempt: number, atMs: number) => ({ id: 'm1', what, attempt, atMs });
 
 const PLANTED: readonly [Check, string, Partial<History>][] = [

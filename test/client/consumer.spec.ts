@@ -470,7 +470,7 @@ describe('members of a group', () => {
     ]);
   });
 
-  it('B8 bury a message whose handler always hangs, once it has used up its attempts', async () => {
+  it('B8 make a dead letter of a message whose handler always hangs, once it has used up its attempts', async () => {
     const topic = await createTopic(replicas[0]!, { partitions: 1, session: '1s', attempts: 3 });
     await topic.post(3, (n) => `k-${n}`);
     const attempts: number[] = [];

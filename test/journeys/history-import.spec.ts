@@ -84,7 +84,7 @@ describe('import', () => {
     [
       line('x', { type: 'urn:year/a', receivedAt: '2020-01-01T00:00:00Z' }),
       '/receivedAt',
-      'is longer ago than',
+      'is older than HISTORY keeps',
     ],
     [line('x', { extra: 1 }), '/extra', 'is not a known field'],
     [line('x', { dueAt: '2030-01-01T00:00:00Z' }), '/dueAt', 'is not imported'],

@@ -368,7 +368,7 @@ describe('processing', () => {
       return waiting.length === 0;
     });
     expect(hanging).toHaveLength(10);
-    for (const letGo of hanging.splice(0)) letGo();
+    for (const release of hanging.splice(0)) release();
     await ended('slow-9', 'finished');
     expect(await ledger('slow-9')).toEqual([{ by: 'prepared', n: 0 }]);
   });
@@ -377,7 +377,7 @@ describe('processing', () => {
     await post('marked', 'marked', { n: 0 }, 'slow');
     await until(() => hanging.length === 1);
     expect(await story('marked')).toMatchObject({ status: 'processing', attempt: 1 });
-    for (const letGo of hanging.splice(0)) letGo();
+    for (const release of hanging.splice(0)) release();
     await ended('marked', 'finished');
   });
 
@@ -389,7 +389,7 @@ describe('processing', () => {
     for (const most of [2, 2, 1]) {
       await until(() => hanging.length >= most);
       expect(hanging).toHaveLength(most);
-      for (const letGo of hanging.splice(0)) letGo();
+      for (const release of hanging.splice(0)) release();
     }
     await until(async () => (await own.query('SELECT FROM ledger')).length === 5);
     await few.close();
@@ -442,7 +442,7 @@ describe('processing', () => {
     hanging.splice(0);
     await start();
     await until(() => hanging.length === 1);
-    for (const letGo of hanging.splice(0)) letGo();
+    for (const release of hanging.splice(0)) release();
     await ended('given-back', 'finished');
   });
 
@@ -457,7 +457,7 @@ describe('processing', () => {
     const longer = `SELECT WHERE now() > $1::timestamptz + interval '2 seconds'`;
     await until(async () => (await own.query(longer, [began!.at])).length > 0);
     const calls = hanging.length;
-    for (const letGo of hanging.splice(0)) letGo();
+    for (const release of hanging.splice(0)) release();
     await until(async () => (await own.query(`SELECT FROM inbox WHERE status = 'finished'`)).length === 1);
     const [row] = await own.query('SELECT attempt FROM inbox');
     for (const one of replicas) await one.close();
@@ -557,7 +557,7 @@ describe('processing', () => {
       `UPDATE lane SET token = gen_random_uuid(), leased_until = now() + interval '1 hour' WHERE token IS NOT NULL`,
     );
     await until(async () => (await lost()) > 0);
-    for (const letGo of hanging.splice(0)) letGo();
+    for (const release of hanging.splice(0)) release();
     await until(() => holder.lines.some((line) => line.includes('inbox.lease-lost')));
     const counted = await lost();
     await holder.close();

@@ -232,7 +232,7 @@ describe('a rebuild from history', () => {
     ).toHaveLength(living.length - 3);
     await act('/switch');
     await reached('switched');
-    expect(await importOne()).toEqual([409, expect.stringContaining('is kept for the way back')]);
+    expect(await importOne()).toEqual([409, expect.stringContaining('is kept for a rollback')]);
     await act('/drop');
     expect(await importOne()).toEqual([200, undefined]);
   });

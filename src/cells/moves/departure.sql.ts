@@ -32,7 +32,7 @@ export const HOLD_DELIVERIES = `
   ON CONFLICT (queue, lane, key) DO UPDATE SET until = EXCLUDED.until, reason = EXCLUDED.reason, note = EXCLUDED.note
   WHERE hold.until <= clock_timestamp() AND hold.kept_by IS NULL`;
 
-/** departure.endHolds — they are due now; rows that were parked behind them go on, here or where they are moved to. $1 move */
+/** departure.endHolds — they are due now; rows that were parked behind them continue, here or in the other cell. $1 move */
 export const END_HOLDS = `
   UPDATE hold SET until = clock_timestamp(), note = NULL WHERE queue = 'outbox' AND note = 'move:' || $1::text`;
 
@@ -106,7 +106,7 @@ export const engineContents = (slot: number): Content[] => [
   },
 ];
 
-/** departure.counters — how many messages of a key a listener was owed; a copy, because it never goes back. $3 keys */
+/** departure.counters — the last sequence number of each key at a listener; a copy, because it never goes back. $3 keys */
 export const COUNTERS = {
   table: 'delivery_sequence',
   condition: 'packed.key = ANY ($3::text[])',

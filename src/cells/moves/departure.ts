@@ -65,7 +65,7 @@ export class Departure {
   async untilQuiet(maxMs: number): Promise<void> {
     const untilMs = performance.now() + maxMs;
     for (;;) {
-      const obstacle = await this.quieten();
+      const obstacle = await this.tryToQuiesce();
       if (obstacle === undefined) return;
       if (performance.now() >= untilMs) throw new MoveRefused(obstacle);
       await pause(POLL_MS);
@@ -108,14 +108,14 @@ export class Departure {
     return this.database;
   }
 
-  /** The slot goes on here. `version`: of the slot, if its fence was closed. */
+  /** The slot stays here. `version`: of the slot, if its fence was closed. */
   async undo(version: number | undefined): Promise<void> {
     const { id, slot, from } = this.move;
     await this.database.transaction(async (tx) => {
       await undoUnlessArrived(tx, id);
       if (version !== undefined) await openFence(tx, from, slot, version);
       await unpackHere(tx, id);
-      await this.letGo(tx);
+      await this.releaseLane(tx);
     });
   }
 
@@ -123,17 +123,17 @@ export class Departure {
   async clean(): Promise<void> {
     await this.database.transaction(async (tx) => {
       await removeParcels(tx, this.move.id);
-      await this.letGo(tx);
+      await this.releaseLane(tx);
     });
   }
 
-  private async letGo(tx: Transaction): Promise<void> {
+  private async releaseLane(tx: Transaction): Promise<void> {
     const { id, slot } = this.move;
     await tx.execute(END_HOLDS, [id]);
     await tx.execute(RELEASE_LANE, [slot, id]);
   }
 
-  private async quieten(): Promise<string | undefined> {
+  private async tryToQuiesce(): Promise<string | undefined> {
     const { id, slot } = this.move;
     try {
       return await this.database.transaction(async (tx) => {

@@ -42,7 +42,7 @@ export interface Move {
   readonly pauseMs: number | null;
 }
 
-/** Of the moves that ended, so many are listed. */
+/** Max moves listed that have ended. */
 const ENDED_LISTED = 256;
 
 /** The moves in the catalogue. Nothing is changed if the mover is not this one any more. */

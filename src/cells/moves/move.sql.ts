@@ -13,7 +13,7 @@ export const REQUEST_MOVES = `
 export const OPEN_MOVE_OF =
   'SELECT slot FROM cell_move WHERE ended_at IS NULL AND slot = ANY ($1::smallint[]) LIMIT 1';
 
-/** move.list — what is going on, and the last that ended. $1 how many of these */
+/** move.list — unfinished moves, and the last that ended. $1 how many of these */
 export const MOVES = `
   SELECT ${FIELDS} FROM cell_move WHERE ended_at IS NULL
   UNION ALL (SELECT ${FIELDS} FROM cell_move WHERE ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT $1)
@@ -48,7 +48,7 @@ export const RENEW_MOVE = `
   slot AS (UPDATE cell_slot SET mover_until = renewed.mover_until FROM renewed WHERE cell_slot.mover = renewed.id)
   SELECT FROM renewed`;
 
-/** move.release — another replica may go on after a while. $1 move, $2 mover, $3 ms */
+/** move.release — another replica may continue it after a while. $1 move, $2 mover, $3 ms */
 export const RELEASE_MOVE = `
   UPDATE cell_move SET mover_until = clock_timestamp() + $3 * interval '1 millisecond' WHERE ${OWN}`;
 

@@ -32,7 +32,7 @@ export class MovesController {
 
   @Get('moves')
   @Allow('read')
-  @ApiOperation({ summary: 'Moves of slots that wait or go on, and the last 256 that ended.' })
+  @ApiOperation({ summary: 'Moves of slots that wait or are in progress, and the last 256 that ended.' })
   @ApiResponse({ status: 200, description: 'The moves, latest first.', schema: MOVE_LIST })
   async list(@Req() request: FastifyRequest): Promise<MoveListView> {
     queryOf(request.query, []);

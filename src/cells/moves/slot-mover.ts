@@ -58,7 +58,10 @@ export class SlotMover {
       await (move.state === 'waiting' ? this.carryOut(move) : this.recover(move, DIED));
     } catch (error) {
       // What it needs may be away. Another replica may have taken it over, too.
-      this.options.log.error({ event: 'cells.move-failed', slot: move.slot, error }, 'a move is tried again');
+      this.options.log.error(
+        { event: 'cells.move-failed', slot: move.slot, error },
+        'a move will be retried',
+      );
       await this.store.release(move, RETRY_MS).catch(() => undefined);
       return 'soon';
     } finally {
@@ -108,7 +111,7 @@ export class SlotMover {
     const departure = this.departure(move);
     await departure.undo(version === undefined ? undefined : version + 1);
     await this.store.undone(move, why);
-    await this.tellAll(move.from, move.slot);
+    await this.notifyWorkers(move.from, move.slot);
     this.options.metrics.undone();
     this.options.log.warn({ event: 'cells.move-undone', slot: move.slot, why }, 'a move was undone');
   }
@@ -116,7 +119,7 @@ export class SlotMover {
   /** Everything has arrived. */
   private async finish(move: Move): Promise<void> {
     if (move.state !== 'cleaning') await this.store.switchSlot(move);
-    await this.tellAll(move.to, move.slot);
+    await this.notifyWorkers(move.to, move.slot);
     await this.departure(move).clean();
     await this.store.done(move);
     const ended = (await this.store.list()).find(({ id }) => id === move.id);
@@ -124,8 +127,8 @@ export class SlotMover {
     this.options.log.info({ event: 'cells.moved', ...ended }, 'a slot has moved');
   }
 
-  /** Workers look at once, instead of with their next poll. */
-  private async tellAll(number: number, slot: number): Promise<void> {
+  /** Workers poll at once, instead of after their interval. */
+  private async notifyWorkers(number: number, slot: number): Promise<void> {
     const { cells } = this.options;
     await cells.catalogue.refresh();
     const engine = cells.byNumber(number)?.engine;

@@ -3,10 +3,10 @@ import { EXIT, usageError } from '../cli-error.ts';
 import type { Arguments, Command, Context } from '../command.ts';
 
 const POLL_MS = 500;
-/** Where nothing happens until somebody decides. */
+/** The states in which a rebuild waits for an operator. */
 const AT_REST = ['ready', 'switched', 'rolled-back', 'failed', 'cancelled', 'dropped'];
 const ACTIONS = ['status', 'pause', 'resume', 'cancel', 'skip', 'switch', 'rollback', 'drop'];
-/** After these the rebuild goes on, and the command follows it. */
+/** After these actions the rebuild continues, and the command follows it. */
 const FOLLOWED = ['resume', 'skip', 'switch', 'rollback'];
 
 interface Rebuild {
@@ -37,7 +37,10 @@ export const rebuild: Command = {
   summary: 'Compute a read model from scratch next to the live one, compare the two, and switch.',
   usages: ['<read model> [--dry-run]', `<read model> ${ACTIONS.join('|')}`],
   options: {
-    'dry-run': { type: 'boolean', about: 'Stop after the comparison; "switch" goes on, "cancel" ends it.' },
+    'dry-run': {
+      type: 'boolean',
+      about: 'Stop after the comparison; "switch" continues it, "cancel" ends it.',
+    },
     'record-failures': {
       type: 'boolean',
       about: 'Leave out messages that fail; else the first one stops it.',

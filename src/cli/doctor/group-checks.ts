@@ -90,7 +90,7 @@ function findingsWithMembers(
       warning(
         check,
         `partitions whose messages may kill consumers: ${named(suspect)}`,
-        `"sluice groups ${name}" shows the offsets; a message that goes on killing becomes a dead letter`,
+        `"sluice groups ${name}" shows the offsets; a message that keeps killing consumers becomes a dead letter`,
       ),
     );
   if (lagSeconds > FAR_BEHIND_SECONDS)
@@ -106,7 +106,7 @@ function findingsWithMembers(
   return findings;
 }
 
-/** Pure: topics that keep messages for nobody. */
+/** Pure: topics that no group reads. */
 export function findingsOfTopics(topics: readonly Topic[], read: ReadonlySet<string>): readonly Finding[] {
   return topics
     .filter((topic) => topic.kind === 'topic' && !read.has(topic.name) && messagesKept(topic) > 0)

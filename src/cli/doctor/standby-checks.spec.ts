@@ -10,7 +10,7 @@ describe('the doctor, about a server of READ_DATABASE_URL', () => {
     ['finds one that is far behind', { position: 1 }, {}, 'warning', '48828 KiB behind'],
     ['finds the primary', { isStandby: false }, {}, 'warning', 'it is not a standby'],
     ['finds one of another cluster', { cluster: '8' }, {}, 'failed', 'it belongs to another PostgreSQL'],
-    ['finds a name of several', {}, { run: '3.5' }, 'failed', 'the name leads to several servers'],
+    ['finds a name of several', {}, { run: '3.5' }, 'failed', 'the name resolves to several servers'],
   ])('%s', (_, first, second, verdict, found) => {
     const finding = standbyFinding('b:5432', PRIMARY, { ...STANDBY, ...first }, { ...STANDBY, ...second });
     expect(finding).toMatchObject({ check: 'standby b:5432', verdict });

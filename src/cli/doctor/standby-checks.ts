@@ -18,7 +18,7 @@ export interface ServerPosition {
 const TIMEOUT_MS = 10_000;
 const KIB = 1024;
 /** A segment of the WAL: more than what is on its way. */
-const MANY_KIB = 16 * KIB;
+const WARN_LAG_KIB = 16 * KIB;
 
 /** Checks each server of READ_DATABASE_URL against the primary. */
 export async function checkStandbys(
@@ -28,7 +28,7 @@ export async function checkStandbys(
   const [primary, ...standbys] = await Promise.all([
     positionOf(databaseUrl),
     ...serversOf(readDatabaseUrl)!.map(async ({ address, url }) => {
-      // Two connections: a name can lead to several servers.
+      // Two connections: a name can resolve to several servers.
       const [first, second] = await Promise.all([positionOf(url), positionOf(url)]);
       return { address, first, second };
     }),
@@ -54,7 +54,7 @@ export function standbyFinding(
 ): Finding {
   const check = `standby ${address}`;
   if (first.run !== second.run)
-    return failed(check, 'the name leads to several servers', 'name each of them in READ_DATABASE_URL');
+    return failed(check, 'the name resolves to several servers', 'name each of them in READ_DATABASE_URL');
   if (first.cluster !== primary.cluster)
     return failed(
       check,
@@ -64,7 +64,7 @@ export function standbyFinding(
   if (!first.isStandby)
     return warning(check, 'it is not a standby', 'it is left out, which is right if it is the primary');
   const kib = Math.max(0, Math.round((primary.position - first.position) / KIB));
-  return kib > MANY_KIB
+  return kib > WARN_LAG_KIB
     ? warning(check, `${kib} KiB behind`, 'beyond READ_MAX_LAG it is left out: find what delays the replay')
     : ok(check, `serves reads; ${kib} KiB behind`);
 }

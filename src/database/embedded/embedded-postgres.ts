@@ -2,7 +2,7 @@ import { ownData } from './account.ts';
 import { clusterOn } from './cluster.ts';
 import { holdsData, prepareDataDirectory, unusable } from './data-directory.ts';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
-import { DATABASE, initialise, removeHalfMade } from './initialise.ts';
+import { DATABASE, initialise, removeUnfinished } from './initialise.ts';
 import type { Layout } from './layout.ts';
 import { stopOrphan } from './orphan.ts';
 import { claimOwnership } from './owner.ts';
@@ -44,7 +44,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const layout = await prepareDataDirectory(options.dataDirectory);
   const release = await claimOwnership(layout.root);
   try {
-    await removeHalfMade(layout.root);
+    await removeUnfinished(layout.root);
     const cluster = await clusterOn(layout);
     const held = await holdsData(layout, cluster.binaries.major);
     await stopOrphan(layout.data, log);

@@ -7,7 +7,7 @@ import { generatePassword, keepPassword, ROLE, readPassword, runSql } from './pa
 import { asAccount, type ProgramResult, runProgram } from './run-program.ts';
 
 export const DATABASE = 'sluice';
-const HALF_MADE = 'initializing-';
+const UNFINISHED_PREFIX = 'initializing-';
 
 /* --locale=C with PostgreSQL's builtin C.UTF-8: the same sort order and case rules on every machine, whatever locales
    are installed. */
@@ -34,7 +34,7 @@ export async function initialise(
   const { root, data } = cluster.layout;
   log(`creating a PostgreSQL ${cluster.binaries.major} database in ${data}`);
   const password = (await readPassword(cluster)) ?? generatePassword();
-  const staging = await mkdtemp(join(root, HALF_MADE));
+  const staging = await mkdtemp(join(root, UNFINISHED_PREFIX));
   try {
     const staged = await stage(cluster, staging, password);
     await runInitdb(cluster, staged, durable);
@@ -52,9 +52,9 @@ export async function initialise(
 }
 
 /** Deletes what a killed start left. Best effort: an initdb that is still writing is cleaned up by the next start. */
-export async function removeHalfMade(root: string): Promise<void> {
+export async function removeUnfinished(root: string): Promise<void> {
   for (const name of await readdir(root)) {
-    if (!name.startsWith(HALF_MADE)) continue;
+    if (!name.startsWith(UNFINISHED_PREFIX)) continue;
     await rm(join(root, name), { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
   }
 }

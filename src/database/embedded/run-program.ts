@@ -29,7 +29,10 @@ export async function runProgram(
     child.stdin?.end(input);
     const [end, output, complaints] = await Promise.all([ended, text(child.stdout!), text(child.stderr!)]);
     if (end === 0) return { ok: true, output };
-    return { ok: false, reason: tellingLine(complaints) ?? tellingLine(output) ?? `exit code ${end}` };
+    return {
+      ok: false,
+      reason: informativeLine(complaints) ?? informativeLine(output) ?? `exit code ${end}`,
+    };
   } catch (error) {
     return { ok: false, reason: (error as Error).message }; // spawn reports some failures by throwing
   }
@@ -42,7 +45,7 @@ const FAILURE = /\b(FATAL|PANIC|error):(?!\s+the database system is)/;
  * The most informative line of a log, without its time and pid: the first failure (with a full disk the first line names
  * it, and the last is a PANIC about something else), or the last line if there is no failure.
  */
-export function tellingLine(log: string): string | undefined {
+export function informativeLine(log: string): string | undefined {
   const lines = log.split('\n').filter((line) => line.trim() !== '');
   const line = lines.find((candidate) => FAILURE.test(candidate)) ?? lines.at(-1);
   return line?.replace(/^[\d-]+ [\d:.]+ \S+ \[\d+\] /, '').trim();

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Cluster, dataArgument } from './cluster.ts';
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts';
 import { choosePort, LOOPBACK, rememberPort } from './port.ts';
-import { asAccount, tellingLine } from './run-program.ts';
+import { asAccount, informativeLine } from './run-program.ts';
 import { capLog, logSince, sizeOf } from './server-log.ts';
 import { shutDown } from './shut-down.ts';
 
@@ -51,7 +51,7 @@ export async function startServer(
       performance.now() < leftoversUntil
     )
       await delay(100);
-    else throw doesNotStart(cluster, attempt.output);
+    else throw startFailure(cluster, attempt.output);
   }
 }
 
@@ -131,9 +131,9 @@ async function ready(server: Server, data: string, log: (line: string) => void):
   return false;
 }
 
-function doesNotStart(cluster: Cluster, output: string): EmbeddedPostgresError {
+function startFailure(cluster: Cluster, output: string): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
-    `The embedded PostgreSQL does not start: ${tellingLine(output) ?? 'no output'} ` +
+    `The embedded PostgreSQL does not start: ${informativeLine(output) ?? 'no output'} ` +
       `(see ${cluster.layout.log}): fix the cause, or set DATABASE_URL.`,
   );
 }

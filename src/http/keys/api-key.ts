@@ -27,6 +27,6 @@ export function hashOf(secret: string, binding: Binding): Buffer {
   return hash('sha256', isBound(binding) ? JSON.stringify([secret, sources, keys]) : secret, 'buffer');
 }
 
-export function proves(secret: string, known: Binding & { readonly hash: Buffer }): boolean {
+export function isSecretOf(secret: string, known: Binding & { readonly hash: Buffer }): boolean {
   return timingSafeEqual(hashOf(secret, known), known.hash);
 }

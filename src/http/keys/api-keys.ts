@@ -5,7 +5,7 @@ import type { Scope } from '../../config/api-keys-variable.ts';
 import type { Binding } from '../../config/key-binding.ts';
 import { SETTINGS_TOKEN, type Settings } from '../../config/settings.ts';
 import type { Caller } from '../access.ts';
-import { hashOf, newToken, proves, tokenParts } from './api-key.ts';
+import { hashOf, isSecretOf, newToken, tokenParts } from './api-key.ts';
 import { ApiKeyStore, type LiveKey } from './api-key-store.ts';
 
 /** Every replica must reject a revoked key within 5 s. */
@@ -50,7 +50,7 @@ export class ApiKeys implements OnApplicationBootstrap {
     const parts = tokenParts(token);
     if (!parts) return undefined;
     const key = await this.live(parts.id);
-    return key && proves(parts.secret, key) ? key : undefined;
+    return key && isSecretOf(parts.secret, key) ? key : undefined;
   }
 
   /** Undefined if it is unknown or revoked. */

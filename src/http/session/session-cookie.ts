@@ -51,7 +51,7 @@ export interface SessionCookie {
 
 /**
  * The session cookies of a request. A browser sends those of every service on the host, whatever their ports and paths are; the
- * signature tells which one is of this service.
+ * signature shows which one is of this service.
  */
 export function sessionCookiesOf(request: FastifyRequest): SessionCookie[] {
   const base = baseName(request);

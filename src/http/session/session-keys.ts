@@ -40,7 +40,7 @@ export class SessionKeys {
   }
 }
 
-/** Another key than the one that encrypts secrets: neither use tells anything about the other. */
+/** Another key than the one that encrypts secrets: neither reveals anything about the other. */
 function signingKey({ key }: ConfiguredMasterKey): Buffer {
   return Buffer.from(hkdfSync('sha256', Buffer.from(key, 'base64'), '', 'sluice session', 32));
 }

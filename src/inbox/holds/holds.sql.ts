@@ -1,7 +1,7 @@
 import { withinBytes } from '../../http/page-bytes.ts';
 
 /** Without end, until a dead letter is revived or discarded, or a requeuer has finished the key. */
-const ENDLESS = `(hold.reason = 'dead-letter' AND hold.until > clock_timestamp() OR hold.kept_by IS NOT NULL)`;
+const INDEFINITE = `(hold.reason = 'dead-letter' AND hold.until > clock_timestamp() OR hold.kept_by IS NOT NULL)`;
 
 /**
  * hold.put — by an operator. An indefinite hold for another reason is not shortened by this, only by ending it. The note
@@ -12,10 +12,10 @@ export const PUT_HOLD = `
   INSERT INTO hold (queue, key, lane, until, reason, note)
   VALUES ('inbox', $1, $2, COALESCE($3::timestamptz, 'infinity'), 'operator', $4)
   ON CONFLICT (queue, lane, key) DO UPDATE
-  SET until = CASE WHEN ${ENDLESS} THEN hold.until ELSE EXCLUDED.until END,
-      then_until = CASE WHEN ${ENDLESS} THEN EXCLUDED.until END,
-      reason = CASE WHEN ${ENDLESS} THEN hold.reason ELSE EXCLUDED.reason END,
-      note = EXCLUDED.note, set_at = CASE WHEN ${ENDLESS} THEN hold.set_at ELSE now() END`;
+  SET until = CASE WHEN ${INDEFINITE} THEN hold.until ELSE EXCLUDED.until END,
+      then_until = CASE WHEN ${INDEFINITE} THEN EXCLUDED.until END,
+      reason = CASE WHEN ${INDEFINITE} THEN hold.reason ELSE EXCLUDED.reason END,
+      note = EXCLUDED.note, set_at = CASE WHEN ${INDEFINITE} THEN hold.set_at ELSE now() END`;
 
 /** hold.end — due from now on; the lane's owner deletes it when no row is held by it any longer. */
 export const END_HOLD = `

@@ -35,7 +35,7 @@ function heldBack(row: WhyRow): Pick<Why, 'waitsFor' | 'explanation'> {
     operator: `An operator holds its key ${until} (${hold_reason}); end the hold to release it.`,
     retry: `A message of its key failed and will be retried; its key waits ${until}.`,
     deferred: `A denormalizer deferred a message of its key; its key waits ${until}.`,
-    rate: `Its key is over its rate; it waits ${until}.`,
+    rate: `Its key has reached its rate limit; it waits ${until}.`,
   };
   const waitsFor = {
     kind: 'hold',

@@ -27,11 +27,11 @@ export function decide(
 
 /** For people: of limited length, and without the values that PostgreSQL quotes from the row. */
 export function errorText(error: unknown): string {
-  return spoken(error).replaceAll('\u0000', '').slice(0, MAX_ERROR);
+  return textOfThrown(error).replaceAll('\u0000', '').slice(0, MAX_ERROR);
 }
 
 /** Anything can be thrown, also a value that cannot be converted to text: that must not cause an error here. */
-function spoken(error: unknown): string {
+function textOfThrown(error: unknown): string {
   try {
     return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   } catch {

@@ -25,7 +25,7 @@ import { PrepareLanes } from './prepare-lanes.ts';
  */
 const POLL_AGAIN_MS = 10;
 
-/** How often a worker looks whether the gate has opened. */
+/** How often a worker checks whether the gate has opened. */
 const GATE_POLL_MS = 50;
 
 /**

@@ -2,9 +2,9 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../../database/database.ts';
 
 /** A worker takes fewer lanes when leasing and claiming take more than this share of the time it has them leased. */
-const TOO_MUCH = 0.33;
+const HIGH_SHARE = 0.33;
 /** Below this share it takes more lanes again. */
-const LITTLE = 0.25;
+const LOW_SHARE = 0.25;
 
 /** How a worker spent the time it had its lanes leased. */
 export interface WorkTimes {
@@ -31,8 +31,8 @@ export class LaneBudget {
 
   adapt({ claimingMs, totalMs, full }: WorkTimes): void {
     this.backlog = full;
-    if (!full || claimingMs < totalMs * LITTLE) this.lanes = Math.min(this.max, this.lanes * 2);
-    else if (claimingMs > totalMs * TOO_MUCH) this.lanes = Math.max(1, Math.floor(this.lanes / 2));
+    if (!full || claimingMs < totalMs * LOW_SHARE) this.lanes = Math.min(this.max, this.lanes * 2);
+    else if (claimingMs > totalMs * HIGH_SHARE) this.lanes = Math.max(1, Math.floor(this.lanes / 2));
   }
 }
 

@@ -56,7 +56,7 @@ export class ReadModelTx implements ReadModelTransaction {
 
 type Check = (text: string, pointer: string, faults: Faults) => unknown;
 
-const HALF_A_PAIR = /\p{Surrogate}/u;
+const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
  * A message that a denormalizer sends must satisfy the same rules as a posted one. Stored unchecked, it would fail the whole
@@ -80,7 +80,7 @@ export function checkSent({ type, key, headers = {}, dueAt }: MessageToSend): vo
 /** The value may come from a payload, so it can be anything, in spite of its declared type. */
 function check(value: unknown, pointer: string, faults: Faults, rule: Check): void {
   if (typeof value !== 'string') faults.add(pointer, 'must be a string');
-  else if (HALF_A_PAIR.test(value)) faults.add(pointer, 'must not contain half of a surrogate pair');
+  else if (LONE_SURROGATE.test(value)) faults.add(pointer, 'must not contain half of a surrogate pair');
   else rule(value, pointer, faults);
 }
 

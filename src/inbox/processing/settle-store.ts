@@ -6,7 +6,7 @@ import { groupBy } from '../../database/group-by.ts';
 import type { Transaction } from '../../database/transaction.ts';
 import { GUARDS } from '../../lanes/lease.ts';
 import type { ClaimedMessage } from '../inbox-queue.ts';
-import { END_MESSAGES, FINISH, LAST_OF_SLOTS, LATE, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
+import { END_MESSAGES, FIND_EXPIRED, FINISH, LAST_OF_SLOTS, PUT_BACK, SLOT_SETTINGS } from './settle.sql.ts';
 
 /** Another replica has changed the rows since they were claimed. Nothing of this transaction may take effect. */
 export class RowsChanged extends Error {}
@@ -89,7 +89,7 @@ export class SettleStore {
   async expiredOf(messages: readonly ClaimedMessage[]): Promise<ClaimedMessage[]> {
     const expiring = messages.filter(({ expires_at }) => expires_at !== null);
     if (expiring.length === 0) return [];
-    const rows = await this.database.query<{ position: number }>(LATE, [
+    const rows = await this.database.query<{ position: number }>(FIND_EXPIRED, [
       expiring.map(({ position }) => position),
     ]);
     const late = new Set(rows.map(({ position }) => position));

@@ -38,7 +38,7 @@ export const END_MESSAGES = `
 export const PUT_BACK = putBackRows('inbox');
 
 /** inbox.late — which messages have expired, by the clock of the database. $1 positions */
-export const LATE =
+export const FIND_EXPIRED =
   'SELECT position FROM inbox WHERE position = ANY ($1::bigint[]) AND expires_at <= clock_timestamp()';
 
 /**

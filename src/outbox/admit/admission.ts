@@ -46,7 +46,7 @@ export class Admission {
 
   /** Must follow every admission, once. Undefined: nothing was sent. */
   leave(leased: LeasedLane, outcome: Outcome | undefined): void {
-    this.windowOf(leased.listener).leave(outcome === undefined ? 'badly' : howItWent(outcome));
+    this.windowOf(leased.listener).leave(outcome === undefined ? 'failed' : resultOf(outcome));
   }
 
   /** The listener of this lane if deliveries may be sent to it now. */
@@ -70,7 +70,7 @@ export class Admission {
     await window.enter();
     const listener = await this.granted(leased);
     if (listener) leased.probed = leased.probe !== undefined;
-    else window.leave('badly');
+    else window.leave('failed');
     return listener;
   }
 
@@ -91,9 +91,9 @@ export class Admission {
   }
 }
 
-function howItWent(outcome: Outcome): 'well' | 'badly' | 'throttled' {
-  if (outcome.kind === 'delivered') return 'well';
-  return outcome.throttled ? 'throttled' : 'badly';
+function resultOf(outcome: Outcome): 'succeeded' | 'failed' | 'overloaded' {
+  if (outcome.kind === 'delivered') return 'succeeded';
+  return outcome.throttled ? 'overloaded' : 'failed';
 }
 
 const SHRINK_INTERVAL_MS = 1_000;
@@ -125,9 +125,9 @@ export class ConcurrencyWindow {
     return new Promise((resolve) => this.waiting.push(resolve));
   }
 
-  leave(went: 'well' | 'badly' | 'throttled', nowMs: number = performance.now()): void {
-    if (went === 'throttled') this.shrink(nowMs);
-    else if (went === 'well') this.size = Math.min(this.max, this.size + 1 / this.size);
+  leave(result: 'succeeded' | 'failed' | 'overloaded', nowMs: number = performance.now()): void {
+    if (result === 'overloaded') this.shrink(nowMs);
+    else if (result === 'succeeded') this.size = Math.min(this.max, this.size + 1 / this.size);
     this.inFlight -= 1;
     while (this.waiting.length > 0 && this.inFlight < this.size) {
       this.inFlight += 1;

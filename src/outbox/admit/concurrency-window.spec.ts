@@ -16,16 +16,16 @@ describe('the window of calls to a listener', () => {
   it('never exceeds the max, however many calls succeed', () => {
     const window = new ConcurrencyWindow(5);
     expect(fill(window)).toBe(5);
-    for (let n = 0; n < 5; n++) window.leave('well', 5_000);
+    for (let n = 0; n < 5; n++) window.leave('succeeded', 5_000);
     expect(fill(window)).toBe(5);
   });
 
   it('halves the number in flight, once a second, however many responses report overload', () => {
     const window = new ConcurrencyWindow();
     for (let n = 0; n < 16; n++) window.tryEnter();
-    for (let n = 0; n < 16; n++) window.leave('throttled', 5_000 + n);
+    for (let n = 0; n < 16; n++) window.leave('overloaded', 5_000 + n);
     expect(fill(window)).toBe(8);
-    for (let n = 0; n < 8; n++) window.leave('throttled', 6_001 + n);
+    for (let n = 0; n < 8; n++) window.leave('overloaded', 6_001 + n);
     expect(fill(window)).toBe(4);
   });
 
@@ -33,7 +33,7 @@ describe('the window of calls to a listener', () => {
     const window = new ConcurrencyWindow();
     for (let second = 1; second < 10; second++) {
       expect(window.tryEnter()).toBe(true);
-      window.leave('throttled', second * 2_000);
+      window.leave('overloaded', second * 2_000);
     }
     expect(fill(window)).toBe(1);
   });
@@ -41,13 +41,13 @@ describe('the window of calls to a listener', () => {
   it('grows by one for every full round of successful calls, and not by failed ones', () => {
     const window = new ConcurrencyWindow();
     for (let n = 0; n < 8; n++) window.tryEnter();
-    for (let n = 0; n < 8; n++) window.leave('throttled', 5_000);
+    for (let n = 0; n < 8; n++) window.leave('overloaded', 5_000);
     for (let round = 4; round < 10; round++) {
       expect(fill(window)).toBe(round);
-      for (let n = 0; n < round; n++) window.leave('well', 5_000);
+      for (let n = 0; n < round; n++) window.leave('succeeded', 5_000);
       for (let n = 0; n < 3; n++) {
         window.tryEnter();
-        window.leave('badly', 5_000);
+        window.leave('failed', 5_000);
       }
     }
   });
@@ -56,7 +56,7 @@ describe('the window of calls to a listener', () => {
     const window = new ConcurrencyWindow();
     window.tryEnter();
     window.tryEnter();
-    window.leave('throttled', 5_000);
+    window.leave('overloaded', 5_000);
     const order: number[] = [];
     const waiting = [1, 2, 3].map(async (n) => {
       await window.enter();
@@ -65,10 +65,10 @@ describe('the window of calls to a listener', () => {
     await Promise.resolve();
     expect(order).toEqual([]);
     // The successful round makes the window 2: two may enter for one that leaves.
-    window.leave('well', 5_000);
+    window.leave('succeeded', 5_000);
     await Promise.all(waiting.slice(0, 2));
     expect(order).toEqual([1, 2]);
-    window.leave('badly', 5_000);
+    window.leave('failed', 5_000);
     await Promise.all(waiting);
     expect(order).toEqual([1, 2, 3]);
   });

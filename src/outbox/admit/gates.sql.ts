@@ -13,7 +13,7 @@ const UNTIL = `clock_timestamp() + GREATEST($2, LEAST($5::float8 * 2 ^ (${PAUSES
 
 /**
  * gate.pause — the listener asked for a pause; the longer one counts. If it asks again before anything was delivered, the
- * pause is at least twice as long as the last one: `Retry-After: 0` for days must not become a call a second for days. An
+ * pause is at least twice as long as the last one: `Retry-After: 0` for days must not become a call a second for days. A
  * response to the probe of a circuit also shows that the endpoint is up: then only the pause is left.
  * $1 listener, $2 ms, $3 reason, $4 whether it was the probe, $5 min ms of the first pause, $6 max of the doubled pause
  */

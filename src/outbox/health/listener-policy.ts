@@ -77,7 +77,7 @@ export class ListenerPolicy {
     const { number, broker } = sent.listener;
     const openings = broker ? OF_BROKER : OF_WEBHOOK;
     if (isDown(sent)) await this.gates.probeFailed(number, openings, `circuit open: ${reason}`, probe);
-    else if (showsThatItIsUp(sent)) await this.closeCircuit(sent.listener);
+    else if (showsEndpointUp(sent)) await this.closeCircuit(sent.listener);
     else await this.gates.returnProbe(number, PROBE_AGAIN_MS, probe);
   }
 
@@ -150,7 +150,7 @@ function isDown({ callResult, outcome }: Pick<SentDelivery, 'callResult' | 'outc
   return callResult.kind === 'responded' && callResult.status >= 500 && outcome.kind !== 'pause';
 }
 
-function showsThatItIsUp({ callResult }: Pick<SentDelivery, 'callResult'>): boolean {
+function showsEndpointUp({ callResult }: Pick<SentDelivery, 'callResult'>): boolean {
   return callResult.kind === 'failed' ? callResult.reason === 'rejected' : true;
 }
 

@@ -34,13 +34,13 @@ const ENDS = `kind <> 'extend'`;
 /** After 24.8 days it is more than an integer can be; a lease can be extended for longer, and a database be off for longer. */
 const DURATION = `LEAST(round(extract(epoch FROM now() - lease.handed_at) * 1000), ${2 ** 31 - 1})::integer`;
 /** The status that a repeated request finds. */
-const STATUS = `CASE kind WHEN 'finish' THEN 'finished' WHEN 'bury' THEN 'dead' WHEN 'retry' THEN 'held' END`;
+const STATUS = `CASE kind WHEN 'finish' THEN 'finished' WHEN 'dead' THEN 'dead' WHEN 'retry' THEN 'held' END`;
 
 /**
  * lease.settle — ends leases, or extends them, as far as they are still valid: the delivery was not handed out again, and the
  * lease has not expired, by the time at which the transaction began; with `late` it must have expired instead.
  *
- * finish: processed. bury: a dead letter. retry: waits behind the hold of its key. expire: can be handed out again at once.
+ * finish: processed. dead: a dead letter. retry: waits behind the hold of its key. expire: can be handed out again at once.
  * return: the same, and no attempt is counted. extend: the lease lasts that much longer from now.
  *
  * The hold of a key that waited for the delivery in flight (reason `leased`) ends, or becomes another one.
@@ -73,21 +73,21 @@ export const SETTLE = prepared(`
   ),
   recorded AS (
     INSERT INTO attempt (delivery, attempt, error, duration_ms, at)
-    SELECT position, attempt, error, duration, now() FROM valid WHERE kind IN ('retry', 'bury', 'expire')
+    SELECT position, attempt, error, duration, now() FROM valid WHERE kind IN ('retry', 'dead', 'expire')
   ),
   changed AS (
     UPDATE outbox
-    SET status = CASE valid.kind WHEN 'finish' THEN 'finished' WHEN 'bury' THEN 'dead' WHEN 'retry' THEN 'held'
+    SET status = CASE valid.kind WHEN 'finish' THEN 'finished' WHEN 'dead' THEN 'dead' WHEN 'retry' THEN 'held'
                                  ELSE outbox.status END,
         waits = CASE valid.kind WHEN 'retry' THEN 'held' WHEN 'expire' THEN outbox.waits END,
-        settled_at = CASE WHEN valid.kind IN ('finish', 'bury') THEN now() END,
-        lapsed_at = CASE WHEN valid.kind = 'bury' THEN clock_timestamp() END,
+        settled_at = CASE WHEN valid.kind IN ('finish', 'dead') THEN now() END,
+        lapsed_at = CASE WHEN valid.kind = 'dead' THEN clock_timestamp() END,
         attempt = valid.attempt, error = valid.error,
         duration_ms = CASE WHEN valid.kind = 'finish' THEN valid.duration END,
         lease = CASE WHEN NOT valid.late THEN valid.token END
     FROM valid
     CROSS JOIN LATERAL (SELECT one.ctid AS place FROM outbox AS one WHERE one.position = valid.position LIMIT 1) AS delivery
-    WHERE outbox.ctid = delivery.place AND valid.kind IN ('finish', 'bury', 'retry', 'expire')
+    WHERE outbox.ctid = delivery.place AND valid.kind IN ('finish', 'dead', 'retry', 'expire')
   ),
   holding AS (
     INSERT INTO hold (queue, lane, key, until, reason)

@@ -20,7 +20,7 @@ export interface PullQueueDeps {
   readonly pollMs: number;
   /** The listener as it is defined now. */
   current(): Listener | undefined;
-  /** These were handed out to nobody. */
+  /** These were handed out and reached no consumer. */
   giveBack(listener: Listener, token: string, rows: readonly DeliveryPlace[]): void;
   /** It is not known whether this hand-out was committed. */
   uncertain(listener: Listener, token: string): void;

@@ -38,7 +38,7 @@ export class PullQueues implements BeforeApplicationShutdown {
     metrics.countWaiting(() => [...this.queues.values()].reduce((sum, queue) => sum + queue.size, 0));
   }
 
-  /** Requests that wait get their response at once, and what was handed out to nobody is given back. */
+  /** Requests that wait get their response at once, and what reached no consumer is given back. */
   async beforeApplicationShutdown(): Promise<void> {
     this.stopping = true;
     await Promise.all([...this.queues.values()].map((queue) => queue.stop()));

@@ -33,17 +33,17 @@ describe('what is written for a lease', () => {
     [
       'a retry after the last attempt',
       decide(retry(5, 'busy'), 3),
-      { kind: 'bury', error: 'busy', hold: undefined },
+      { kind: 'dead', error: 'busy', hold: undefined },
     ],
     [
       'a rejection',
       decide({ kind: 'reject', reason: 'no' }, 1),
-      { kind: 'bury', error: 'no', hold: undefined },
+      { kind: 'dead', error: 'no', hold: undefined },
     ],
     [
       'a rejection that holds its key',
       decide({ kind: 'reject', reason: 'no' }, 1, { onDead: 'hold', ...PER_KEY }),
-      { kind: 'bury', hold: 'dead-letter', ms: undefined },
+      { kind: 'dead', hold: 'dead-letter', ms: undefined },
     ],
     ['an extension', decide({ kind: 'extend', byMs: 5 }, 1), { kind: 'extend', ms: 5 }],
     [
@@ -55,7 +55,7 @@ describe('what is written for a lease', () => {
     [
       'the last one that ran out',
       decide({ kind: 'expired' }, 3),
-      { kind: 'bury', late: true, error: RAN_OUT },
+      { kind: 'dead', late: true, error: RAN_OUT },
     ],
     ['what nobody got', decide({ kind: 'returned' }, 3), { kind: 'return', late: false, hold: undefined }],
   ])('%s', (_, settling, expected) => {

@@ -15,7 +15,7 @@ export type Verdict =
 /** What is written for one lease. */
 export interface Settling {
   readonly ref: LeaseRef;
-  readonly kind: 'finish' | 'bury' | 'retry' | 'expire' | 'return' | 'extend';
+  readonly kind: 'finish' | 'dead' | 'retry' | 'expire' | 'return' | 'extend';
   /** Only if the lease has expired; otherwise only if it has not. */
   readonly late: boolean;
   /** How much longer the lease lasts, or how long the key is held; undefined: indefinitely. */
@@ -30,7 +30,7 @@ type Hold = Pick<Settling, 'hold' | 'ms'>;
 
 const JITTER = 0.2;
 const RAN_OUT = 'the lease ran out; it may have been processed';
-const ASKED = 'the consumer asked for a retry';
+const RETRY_REQUESTED = 'the consumer asked for a retry';
 
 /** Pure: decides what is written. */
 export function settlingOf(
@@ -45,12 +45,12 @@ export function settlingOf(
     case 'retry':
       return retried(ref, verdict, listener, random);
     case 'reject':
-      return { ref, kind: 'bury', late: false, error: verdict.reason, ...deadHold(listener) };
+      return { ref, kind: 'dead', late: false, error: verdict.reason, ...deadHold(listener) };
     case 'extend':
       return { ref, kind: 'extend', late: false, ms: verdict.byMs ?? listener.leaseMs };
     case 'expired':
       return isLast(ref, listener)
-        ? { ref, kind: 'bury', late: true, error: RAN_OUT, ...deadHold(listener) }
+        ? { ref, kind: 'dead', late: true, error: RAN_OUT, ...deadHold(listener) }
         : { ref, kind: 'expire', late: true, error: RAN_OUT, ...rateHold(listener) };
     case 'returned':
       return { ref, kind: 'return', late: false };
@@ -59,11 +59,11 @@ export function settlingOf(
 
 function retried(
   ref: LeaseRef,
-  { afterMs, reason: error = ASKED }: Extract<Verdict, { kind: 'retry' }>,
+  { afterMs, reason: error = RETRY_REQUESTED }: Extract<Verdict, { kind: 'retry' }>,
   listener: Terms,
   random: () => number,
 ): Settling {
-  if (isLast(ref, listener)) return { ref, kind: 'bury', late: false, error, ...deadHold(listener) };
+  if (isLast(ref, listener)) return { ref, kind: 'dead', late: false, error, ...deadHold(listener) };
   const waitMs = afterMs ?? jittered(listener.retryScheduleMs[ref.attempt - 1]!, random);
   const ms = Math.max(waitMs, rateHold(listener).ms ?? 0);
   return { ref, kind: 'retry', late: false, error, ms, hold: 'retry' };

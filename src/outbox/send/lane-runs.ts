@@ -17,7 +17,7 @@ const RETRY_MS = 1_000;
 /**
  * Sends the claimed deliveries of one lane: load → admit → send → hand the result to the writer. One after the other, so
  * the deliveries of a key keep their order and a lane has one delivery in flight. When a delivery has to wait, the later
- * ones of its key wait behind it; other keys go on.
+ * ones of its key wait behind it; other keys continue.
  */
 @Injectable()
 export class LaneSender {

@@ -38,7 +38,7 @@ type Terms = Pick<Listener, 'retryScheduleMs' | 'terminalStatuses'>;
 type CallResponse = Extract<CallResult, { kind: 'responded' }>;
 type CallFailure = Extract<CallResult, { kind: 'failed' }>;
 
-const GONE = 410;
+const HTTP_GONE = 410;
 const ASKS_TO_WAIT: readonly number[] = [429, 503];
 const OVERLOADED: readonly number[] = [429, 502, 504];
 
@@ -62,7 +62,7 @@ export function outcomeOf(
   if (status >= 200 && status < 300) return { kind: 'delivered' };
   const reason = `responded ${status}`;
   const throttled = OVERLOADED.includes(status);
-  if (status === GONE) return { kind: 'dead', throttled, reason, disable: true };
+  if (status === HTTP_GONE) return { kind: 'dead', throttled, reason, disable: true };
   if (listener.terminalStatuses.includes(status)) return { kind: 'dead', throttled, reason };
   const pauseMs = askedToWait(result);
   if (pauseMs !== undefined && tries.ageMs < MAX_PAUSED_MS) {

@@ -133,7 +133,7 @@ export class BatchSettler {
       this.lanes.fence([...new Set([...results.map(({ leased }) => leased), ...released])], tx),
       this.store.record(settlement.record, tx),
       this.store.delivered(settlement.delivered, tx),
-      this.store.bury(settlement.bury, tx),
+      this.store.endAsDead(settlement.dead, tx),
       this.store.putBack(settlement.putBack, tx),
       this.store.untouched(settlement.untouched, tx),
       this.queue.lanes.hold(settlement.holds, tx),

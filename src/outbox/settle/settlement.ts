@@ -21,7 +21,7 @@ export interface Settlement {
     excerpt: string;
     durationMs: number;
   }[];
-  readonly bury: { delivery: ClaimedDelivery; error: string }[];
+  readonly dead: { delivery: ClaimedDelivery; error: string }[];
   readonly putBack: { delivery: ClaimedDelivery; error?: string; counted: boolean }[];
   readonly untouched: { delivery: ClaimedDelivery }[];
   readonly holds: HoldRequest[];
@@ -29,7 +29,7 @@ export interface Settlement {
 
 /** Pure: decides what is written for each result. */
 export function settlementOf(results: readonly Result[], nowMs: number = performance.now()): Settlement {
-  const written: Settlement = { record: [], delivered: [], bury: [], putBack: [], untouched: [], holds: [] };
+  const written: Settlement = { record: [], delivered: [], dead: [], putBack: [], untouched: [], holds: [] };
   const holds = new Map<string, HoldRequest>();
   for (const result of results) {
     const { delivery } = result;
@@ -68,13 +68,13 @@ function addSent({ delivery, callResult, outcome }: SentDelivery, written: Settl
   }
   const { reason: error } = outcome;
   written.record.push({ delivery, status, error, excerpt, durationMs: callResult.durationMs });
-  if (outcome.kind === 'dead') written.bury.push({ delivery, error });
+  if (outcome.kind === 'dead') written.dead.push({ delivery, error });
   else written.putBack.push({ delivery, error, counted: outcome.kind === 'retry' ? outcome.counted : false });
 }
 
 function addUnsendable(delivery: ClaimedDelivery, error: string, written: Settlement): void {
   written.record.push({ delivery, status: undefined, error, excerpt: undefined, durationMs: 0 });
-  written.bury.push({ delivery, error });
+  written.dead.push({ delivery, error });
 }
 
 /** A key waits for its retry and for its own rate, whichever is longer, or behind its dead letter if the listener wants that. */

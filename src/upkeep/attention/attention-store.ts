@@ -3,8 +3,8 @@ import { Database, type Statement } from '../../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
 import {
   DEAD_LETTERS,
-  ENDLESS_HOLDS,
   HISTORY_FAILURE,
+  INDEFINITE_HOLDS,
   LISTENERS,
   LIVE_ROLES,
   PRODUCER_GAPS,
@@ -89,7 +89,7 @@ export interface Findings {
 export const FINDINGS: readonly Statement[] = [
   [DEAD_LETTERS],
   [LISTENERS],
-  [ENDLESS_HOLDS],
+  [INDEFINITE_HOLDS],
   [STALLED_JOBS],
   [LIVE_ROLES],
   [PRODUCER_GAPS],

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { rowsFiltered } from '../../../test/support/rows-filtered.ts';
 import { sharedClient } from '../../../test/support/shared-client.ts';
 import { FORCE_INDEX_PLANS } from '../../database/force-index-plans.ts';
-import { DEAD_LETTERS, ENDLESS_HOLDS, MAX_DEAD, PRODUCER_GAPS } from './attention.sql.ts';
+import { DEAD_LETTERS, INDEFINITE_HOLDS, MAX_DEAD, PRODUCER_GAPS } from './attention.sql.ts';
 
 const { database, client } = sharedClient();
 
@@ -28,7 +28,7 @@ describe.each(['never analysed', 'analysed'])('on tables that were %s', (state) 
   });
 
   it.each([
-    ['indefinite holds', ENDLESS_HOLDS],
+    ['indefinite holds', INDEFINITE_HOLDS],
     ['producers with a gap', PRODUCER_GAPS],
   ])('%s are found by their index, without a look at others', async (_what, sql) => {
     expect(await rowsFiltered(client, FORCE_INDEX_PLANS, sql, [])).toEqual({ filtered: 0, returned: 20 });

@@ -1,9 +1,9 @@
 /** Dead letters read per stage, the newest ones: a million of one kind costs as much as a thousand. */
 export const MAX_DEAD = 1_000;
 const MAX_ROWS = 100;
-/** A job that has not got ahead for this long is stalled. */
+/** A job without progress for this long is stalled. */
 const STALLED = `interval '60 seconds'`;
-/** Long enough to see whether the way back is needed. */
+/** Long enough to see whether a rollback is needed. */
 const KEPT = `interval '1 hour'`;
 
 /**
@@ -39,7 +39,7 @@ export const LISTENERS = `
   ORDER BY listener.name LIMIT ${MAX_ROWS}`;
 
 /** attention.holds — indefinite holds of operators, the oldest first. */
-export const ENDLESS_HOLDS = `
+export const INDEFINITE_HOLDS = `
   SELECT key, COALESCE(note, reason) AS reason, set_at AS since FROM hold
   WHERE reason = 'operator' AND until = 'infinity' ORDER BY set_at LIMIT ${MAX_ROWS}`;
 
@@ -79,7 +79,7 @@ export const LIVE_ROLES = `
   WHERE seen_at > clock_timestamp() - interval '20 seconds'`;
 
 /**
- * attention.gaps — producers whose numbers are missing for good, as it seems: the producer is silent, or has gone on by far.
+ * attention.gaps — producers whose numbers are missing for good, as it seems: the producer is silent, or far ahead of them.
  * Until then, they may be on their way on another connection.
  */
 export const PRODUCER_GAPS = `

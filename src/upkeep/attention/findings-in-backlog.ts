@@ -57,7 +57,7 @@ function inconsistent(observed: readonly Observed[]): Finding[] {
   return [
     {
       kind: 'inconsistent-rows',
-      sentence: `${count} rows are marked as in work, or as held, and nobody will continue them.`,
+      sentence: `${count} rows are marked as in work, or as held, and no replica will continue them.`,
       nextStep: 'Keep the rows and report it: this is a bug, or someone changed the tables.',
       subject: {},
       count,

@@ -36,7 +36,7 @@ export function findingsInTables({
     ...gaps.map(gap),
     ...history.map(historyFailed),
     ...sources.flatMap(ofSource),
-    ...holds.map(endlessHold),
+    ...holds.map(indefiniteHold),
   ];
 }
 
@@ -130,7 +130,7 @@ function schemaKept({ kind, what, since }: JobRow): Finding {
   return {
     kind,
     sentence: `The read model ${what} was switched, and its other schema is still kept; finished messages are kept with it.`,
-    nextStep: 'Drop that schema when the way back is not needed any more.',
+    nextStep: 'Drop that schema when a rollback is not needed any more.',
     subject: { readModel: what },
     since,
     action: { label: 'Drop', method: 'POST', path: `/v1/read-models/${what}/rebuild/drop` },
@@ -148,7 +148,7 @@ function gap({ source, id, since, first, count }: GapRow): Finding {
   };
 }
 
-function endlessHold({ key, reason, since }: HoldRow): Finding {
+function indefiniteHold({ key, reason, since }: HoldRow): Finding {
   return {
     kind: 'hold-without-end',
     sentence: `The key ${key} is held indefinitely: ${reason}.`,

@@ -114,7 +114,7 @@ export class HistoryImport {
       return faults.add('/type', `"${message.type}" is not kept in history; add it to HISTORY`);
     const keptMs = this.rules.keptMs([message.type]);
     if (keptMs !== undefined && receivedAt !== undefined && Date.parse(receivedAt) < Date.now() - keptMs)
-      return faults.add('/receivedAt', 'is longer ago than HISTORY keeps this type');
+      return faults.add('/receivedAt', 'is older than HISTORY keeps messages of this type');
     return undefined;
   }
 }
@@ -130,7 +130,7 @@ async function refuseBesideRebuild(tx: Transaction): Promise<void> {
     throw new Problem(
       'conflict',
       rebuild.kept
-        ? `The schema that a rebuild of ${rebuild.model} replaced is kept for the way back, and would not have these messages. Drop it, then import.`
+        ? `The schema that a rebuild of ${rebuild.model} replaced is kept for a rollback, and would not have these messages. Drop it, then import.`
         : `A rebuild of ${rebuild.model} reads history: it would have a part of these messages. Import when it has ended, or cancel it.`,
     );
 }

@@ -80,7 +80,10 @@ export class LiveFrames {
       return { text: eventOf('snapshot', data), observedAt: at };
     } catch (error) {
       if (!this.isAway)
-        this.log.warn({ event: 'live.outage', error }, 'viewers see that the database is away');
+        this.log.warn(
+          { event: 'live.outage', error },
+          'the database cannot be read; viewers of the live stream are told so',
+        );
       this.isAway = true;
       return outage(
         isDatabaseAway(error)

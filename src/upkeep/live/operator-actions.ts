@@ -6,7 +6,7 @@ import { Wakeups } from '../../lanes/wakeups.ts';
 const QUEUE = 'operator-actions';
 const NO_LANES = new Set<number>();
 
-/** Announces to all replicas that an operator has changed something, so that whoever watches sees it at once. */
+/** Announces to all replicas that an operator has changed something, so that viewers see it at once. */
 @Injectable()
 export class OperatorActions implements OnModuleInit {
   constructor(

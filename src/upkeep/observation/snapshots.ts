@@ -21,7 +21,7 @@ export class Snapshots {
     return this.keep({ at: new Date(), observed: this.store.observe() });
   }
 
-  /** What somebody else reads serves the readers here, too. */
+  /** A snapshot that was read for another purpose is shared, too. */
   keep(snapshot: Snapshot): Snapshot {
     this.last = snapshot;
     // A failed query is not cached.

@@ -6,7 +6,7 @@ export const BEAT = `
 
 export const REMOVE_REPLICA = 'DELETE FROM replica WHERE id = $1';
 
-/** A replica that was seen within this time is alive: it has missed fewer than four signs. */
+/** A replica that was seen within this time is alive: it has missed fewer than four heartbeats. */
 const ALIVE = `seen_at > clock_timestamp() - interval '20 seconds'`;
 
 /** replica.list — with the number of lanes that each holds now. Lanes that are leased for ever belong to no replica. */

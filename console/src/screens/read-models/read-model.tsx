@@ -70,7 +70,7 @@ function LatestRebuild({ of: rebuild }: { of: Rebuild }) {
   );
 }
 
-/** Why it does not go on. */
+/** Why it does not continue. */
 function Trouble({ of: { failure, waitsFor, status } }: { of: Rebuild }) {
   if (status === 'failed' && failure)
     return (
