@@ -20,7 +20,8 @@ export default {
   setupFiles: ['<rootDir>/test/support/property-seed.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
-  testTimeout: 60_000,
+  // Only what hangs takes that long: no test is a measure of how busy the machine is.
+  testTimeout: 240_000,
   maxWorkers: 2,
   // Modules of earlier files stay in the memory of a worker; at 4 GB it mostly collects garbage.
   workerIdleMemoryLimit: '1500MB',

@@ -21,7 +21,7 @@ beforeAll(async () => {
   await database.query('ALTER TABLE inbox SET (autovacuum_enabled = off)');
   store = replica.app.nest.get(MessagesStore);
   await fill();
-}, 120_000);
+});
 
 /** Received a second apart, the last one now; those that are not finished come first. */
 async function fill(): Promise<void> {

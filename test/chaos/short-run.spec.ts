@@ -41,7 +41,7 @@ describe('two replicas under injected faults', () => {
     expect(result.counts.rebuildsWentOn).toBeGreaterThan(0);
     expect(result.counts.archived).toBeGreaterThan(0);
     expect((result.injections.freeze ?? 0) + (result.injections['freeze-at-point'] ?? 0)).toBeGreaterThan(0);
-  }, 180_000);
+  });
 });
 
 interface Planted {

@@ -15,7 +15,7 @@ const { start, sluice } = sluiceCli(() => cluster.replica.url);
 beforeAll(async () => {
   build();
   cluster = await TestCluster.open({ INBOX_UNHANDLED: 'finish' });
-}, 120_000);
+});
 afterAll(() => cluster.close());
 
 async function createTopic(partitions = 2): Promise<string> {

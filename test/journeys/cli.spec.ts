@@ -22,7 +22,7 @@ const { start, sluice } = sluiceCli(() => cluster.replica.url);
 beforeAll(async () => {
   build();
   cluster = await TestCluster.open({ METRICS_INTERVAL: '100ms', INBOX_UNHANDLED: 'finish' });
-}, 120_000);
+});
 afterAll(() => cluster.close());
 
 describe('sluice', () => {

@@ -113,7 +113,7 @@ describe('the activity', () => {
       expect(Math.max(...seen.listeners[1].p95Ms)).toBeGreaterThan(0);
       expect(seen.groups).toMatchObject([{ name: group }]);
     }
-  }, 60_000);
+  });
 
   it('has null where no replica reported, and 0 where nothing happened', async () => {
     const { database } = cluster;
@@ -141,9 +141,9 @@ describe('the activity', () => {
         `SELECT extract(epoch FROM until - at)::int AS seconds FROM activity WHERE replica = $1 AND accepted = 0 ORDER BY id DESC`,
         [own],
       );
-    await until(async () => ((await rows())[0]?.seconds ?? 0) >= 20, 60_000);
+    await until(async () => ((await rows())[0]?.seconds ?? 0) >= 20);
     expect((await rows()).length).toBeLessThanOrEqual(2);
-  }, 90_000);
+  });
 
   it('is refused for other ranges and steps', async () => {
     const refused = ['range=59s', 'range=25h', 'step=5s', 'step=2h', 'step=15s', 'range=24h&step=10s', 'x=1'];

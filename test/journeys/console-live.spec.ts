@@ -72,11 +72,11 @@ describe('E15 the live stream', () => {
       const seen = await until(() => stream.events.find(({ data }) => data.backlog?.inbox.held > 0));
       expect(seen!.atMs - at).toBeLessThan(2_500);
       // The other replica writes what it counted every ten seconds.
-      await until(() => stream.events.at(-1)?.data.rates.acceptedPerSecond > 0, 30_000);
+      await until(() => stream.events.at(-1)?.data.rates.acceptedPerSecond > 0);
     } finally {
       await other.close();
     }
-  }, 60_000);
+  });
 
   it('shows what an operator does at any replica at once, not with the next tick', async () => {
     const other = await startApp(database, { ROLES: 'api' });
@@ -91,7 +91,7 @@ describe('E15 the live stream', () => {
           await acting.call('PUT', '/v1/keys/early/hold', { body: { reason: 'x' } });
           const shown = await until(() => stream.events.find(({ atMs }) => atMs > tick.atMs));
           return shown!.atMs - tick.atMs < 700 && heldKeys(shown!).includes('early');
-        }, 30_000);
+        });
         await acting.call('DELETE', '/v1/keys/early/hold');
         await until(() => !heldKeys(stream.events.at(-1)!).includes('early'));
       }
@@ -186,11 +186,11 @@ describe('E15 the live stream', () => {
     );
     const [slow, quick] = [await watch(replica), await watch(replica)];
     slow.pause();
-    await until(() => quick.events.length >= 6, 30_000);
+    await until(() => quick.events.length >= 6);
     const last = quick.events.at(-1)!;
     slow.resume();
     // What it missed was not kept for it: it goes on with the newest.
-    await until(() => slow.events.some(({ data }) => data.at > last.data.at), 30_000);
+    await until(() => slow.events.some(({ data }) => data.at > last.data.at));
     const upTo = (stream: EventStream) => stream.events.filter(({ data }) => data.at <= last.data.at).length;
     expect(upTo(slow)).toBeLessThan(upTo(quick));
     await database.query(`DELETE FROM hold WHERE note LIKE 'xxx%'`);

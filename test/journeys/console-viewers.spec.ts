@@ -74,30 +74,26 @@ describe('E15 the cost of viewers', () => {
   it.each([
     ['Now', REPEATED['#/now']!],
     ['Dead letters', REPEATED['#/dead-letters']!],
-  ])(
-    'on %s is one round trip per second, for 200 as for one',
-    async (screen, repeated) => {
-      const none = await costOf(watched);
-      expect(none.observations).toBe(0);
-      const costs: Cost[] = [];
-      for (const count of [1, 20, 200]) {
-        await open(count, repeated);
-        costs.push(await costOf(watched));
-      }
-      const perSecond = ({ statements }: Cost) => (statements - none.statements) / (WINDOW_MS / 1_000);
-      process.stderr.write(
-        `${screen}: statements per second without viewers ${none.statements / (WINDOW_MS / 1_000)}; more with 1, 20, 200: ${costs.map(perSecond).join(', ')}\n`,
-      );
-      for (const { observations, snapshots } of costs) {
-        expect(observations).toBeLessThanOrEqual(snapshots + 1);
-        expect(observations).toBeLessThanOrEqual(WINDOW_MS / 1_000 + 1);
-      }
-      // A transaction for each snapshot, and a repeated request now and then: not one statement for each viewer.
-      const [one, , many] = costs.map(perSecond) as [number, number, number];
-      expect(many).toBeLessThanOrEqual(one + 5);
-    },
-    120_000,
-  );
+  ])('on %s is one round trip per second, for 200 as for one', async (screen, repeated) => {
+    const none = await costOf(watched);
+    expect(none.observations).toBe(0);
+    const costs: Cost[] = [];
+    for (const count of [1, 20, 200]) {
+      await open(count, repeated);
+      costs.push(await costOf(watched));
+    }
+    const perSecond = ({ statements }: Cost) => (statements - none.statements) / (WINDOW_MS / 1_000);
+    process.stderr.write(
+      `${screen}: statements per second without viewers ${none.statements / (WINDOW_MS / 1_000)}; more with 1, 20, 200: ${costs.map(perSecond).join(', ')}\n`,
+    );
+    for (const { observations, snapshots } of costs) {
+      expect(observations).toBeLessThanOrEqual(snapshots + 1);
+      expect(observations).toBeLessThanOrEqual(WINDOW_MS / 1_000 + 1);
+    }
+    // A transaction for each snapshot, and a repeated request now and then: not one statement for each viewer.
+    const [one, , many] = costs.map(perSecond) as [number, number, number];
+    expect(many).toBeLessThanOrEqual(one + 5);
+  });
 
   it('is bounded by the number of streams', async () => {
     await open(MAX_STREAMS, []);
@@ -106,7 +102,7 @@ describe('E15 the cost of viewers', () => {
     expect(refused.body.detail).toContain('200 live streams');
     streams.pop()!.close();
     await until(async () => (await openedAs(ADMIN_KEY)).status === 200);
-  }, 60_000);
+  });
 });
 
 describe('a repeated request', () => {

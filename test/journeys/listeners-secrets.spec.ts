@@ -68,7 +68,7 @@ describe('secrets in the database', () => {
       `UPDATE listener SET sealed = (SELECT sealed FROM listener WHERE name = 'thief'), revision = revision + 10
        WHERE name = 'victim'`,
     );
-    await until(() => known(replica, 'victim')?.secrets.length === 0, 3_000);
+    await until(() => known(replica, 'victim')?.secrets.length === 0);
     expect(known(replica, 'victim')).toMatchObject({ state: 'disabled', headers: {} });
     expect(known(replica, 'thief')).toMatchObject({ state: 'active' });
     const shown = (await replica.call('GET', '/v1/listeners/victim')).body;
@@ -97,12 +97,12 @@ describe('secrets in the database', () => {
     const replica = await start({ SECRETS_KEYS: K1 });
     await put(replica, 'expiring');
     const box = replica.app.nest.get(ConfidentialBox);
-    const soon = new Date(Date.now() + 4_000).toISOString();
+    const soon = new Date(Date.now() + 8_000).toISOString();
     const secrets = [{ secret: 'whsec_new' }, { secret: 'whsec_old', until: soon }];
     await query(`UPDATE listener SET revision = revision + 1, sealed = $1 WHERE name = 'expiring'`, [
       await box.seal('expiring', { secrets, headers: {}, url: BODY.url }),
     ]);
-    await until(() => known(replica, 'expiring')?.secrets.length === 2, 4_000);
+    await until(() => known(replica, 'expiring')?.secrets.length === 2, 8_000);
     await until(() => known(replica, 'expiring')?.secrets.length === 1);
     expect(known(replica, 'expiring')?.secrets).toEqual(['whsec_new']);
   });
@@ -230,7 +230,7 @@ describe('master keys', () => {
     const DATA_DIRECTORY = mkdtempSync(join(tmpdir(), 'sluice-keys-'));
     const [one, other] = [await start({ DATA_DIRECTORY }), await start({ DATA_DIRECTORY })];
     const secret = await put(one, 'kept');
-    await until(() => known(other, 'kept')?.secrets[0] === secret, 2_000);
+    await until(() => known(other, 'kept')?.secrets[0] === secret);
     expect(one.lines.filter((line) => line.includes('secrets.key-generated'))).toHaveLength(1);
     const configured = await start({ DATA_DIRECTORY, SECRETS_KEYS: K1, ROLES: 'api,upkeep' });
     expect(known(configured, 'kept')?.secrets).toEqual([secret]);

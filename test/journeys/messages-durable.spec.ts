@@ -23,7 +23,7 @@ let service: BuiltService | undefined;
 beforeAll(async () => {
   build();
   database = await createDatabase();
-}, 180_000);
+});
 afterAll(async () => {
   service?.child.kill('SIGKILL');
   await database.drop();

@@ -68,7 +68,7 @@ const EACH = 20;
       return () => replicas[n % 2]!.call('POST', '/v1/messages/batch', { body: { messages } });
     });
     for (const post of posts) expect((await post()).status).toBe(202);
-    await until(() => receiver.received.length >= KEYS * EACH, 60_000);
+    await until(() => receiver.received.length >= KEYS * EACH);
     const inOrder = Array.from({ length: EACH }, (_, n) => n);
     for (let key = 0; key < KEYS; key++) {
       const rows = await database.query<{ n: number }>('SELECT n FROM counted WHERE key = $1 ORDER BY at', [

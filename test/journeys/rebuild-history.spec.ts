@@ -115,7 +115,7 @@ async function reached(...statuses: string[]) {
     const { status: now, failure } = await rebuildState();
     if (now === 'failed' && !statuses.includes('failed')) throw new Error(JSON.stringify(failure));
     return statuses.includes(now);
-  }, 60_000);
+  });
   return rebuildState();
 }
 const chains = (schema = 'tested') =>
@@ -196,7 +196,7 @@ describe('a rebuild from history', () => {
       [posted - Number(await postedHere()) + 1, posted],
     );
     expect(sum).toEqual(all);
-  }, 120_000);
+  });
 
   it('applies imported messages before all others', async () => {
     await post(60);

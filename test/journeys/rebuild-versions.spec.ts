@@ -78,7 +78,7 @@ const columns = async (schema: string) => {
   return rows.map(({ name }) => name);
 };
 const waitsFor = (rebuilds: RebuildClient, pattern: RegExp) =>
-  until(async () => pattern.test((await rebuilds.latest()).waitsFor ?? ''), 30_000);
+  until(async () => pattern.test((await rebuilds.latest()).waitsFor ?? ''));
 
 describe('migrations that differ between replicas', () => {
   it('keep a rebuild from its switch if only the living schema has them', async () => {

@@ -83,7 +83,7 @@ async function reached(model: string, status: string) {
     const { status: now, failure } = await rebuildOf(model);
     if (now === 'failed' && status !== 'failed') throw new Error(JSON.stringify(failure));
     return now === status;
-  }, 30_000);
+  });
   return rebuildOf(model);
 }
 
@@ -195,12 +195,11 @@ describe('a rebuild', () => {
   it('leaves out what fails if that was asked for, and switches when an operator accepts it', async () => {
     broken = true;
     await act('tested', '', { recordFailures: true });
-    await until(async () => (await rebuildOf('tested')).waitsFor);
-    expect(await rebuildOf('tested')).toMatchObject({
-      status: 'ready',
-      leftOut: 3,
-      waitsFor: '3 messages failed and were left out; "switch" accepts that',
-    });
+    await until(
+      async () =>
+        (await rebuildOf('tested')).waitsFor === '3 messages failed and were left out; "switch" accepts that',
+    );
+    expect(await rebuildOf('tested')).toMatchObject({ status: 'ready', leftOut: 3 });
     await act('tested', '/switch');
     await reached('tested', 'switched');
     await act('tested', '/rollback');
@@ -318,5 +317,5 @@ describe('a rebuild', () => {
     await Promise.all(reading);
     expect(faults).toEqual([]);
     await act('recruitment', '/drop');
-  }, 60_000);
+  });
 });

@@ -29,7 +29,7 @@ beforeAll(async () => {
   };
   service = run(settings, { flags });
   url = await service.url();
-}, 240_000);
+});
 afterAll(async () => {
   service.child.kill('SIGTERM');
   await service.exit();

@@ -228,5 +228,5 @@ const BODY_LIMIT = 2_048;
       const ofKey = rows.filter((one) => one.key === `order.k-${key}`).map(({ payload }) => Number(payload));
       expect(ofKey).toEqual(ofKey.toSorted((a, b) => a - b));
     }
-  }, 120_000);
+  });
 });

@@ -219,7 +219,7 @@ async function serves(node: string, command = node, ...args: string[]): Promise<
     });
   const ended = once(child, 'exit');
   try {
-    await until(() => child.exitCode !== null || /serving +http/.test(output), 60_000);
+    await until(() => child.exitCode !== null || /serving +http/.test(output));
     const url = /serving +(http\S+)/.exec(output)?.[1];
     if (!url) throw new Error(output);
     const id = `m-${node}`;

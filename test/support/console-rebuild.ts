@@ -25,5 +25,5 @@ export async function feedRebuild(call: Call, database: TestDatabase): Promise<v
 }
 
 export async function rebuildReached(call: Call, model: string, status: string): Promise<void> {
-  await until(async () => (await call('GET', `/v1/read-models/${model}`)).rebuild?.status === status, 30_000);
+  await until(async () => (await call('GET', `/v1/read-models/${model}`)).rebuild?.status === status);
 }
