@@ -2,6 +2,7 @@ import type { CallFailure } from '../webhooks/call-failures.ts';
 import type { EgressGuard } from '../webhooks/egress-guard.ts';
 import type { Delivery } from '../webhooks/webhook-request.ts';
 import type { Broker, BrokerMode, BrokerOf } from './broker.ts';
+import type { BrokerCredentials, BrokerTls } from './broker-definition.ts';
 
 /** A connection to one broker, for one listener. */
 export interface Sink {
@@ -16,13 +17,23 @@ export interface Sink {
   close(): Promise<void>;
 }
 
-export interface SinkOptions {
+/** Where a connection to a broker goes. */
+export interface BrokerAccess {
+  readonly servers: readonly string[];
+  readonly tls?: BrokerTls;
+  readonly credentials: BrokerCredentials;
+}
+
+export interface ConnectOptions {
   readonly guard: EgressGuard;
   readonly connectMs: number;
-  /** OUTBOX_LEASE: a broker that recognizes duplicates must do so for longer. */
-  readonly leaseMs: number;
   /** For the broker's list of connections. */
   readonly name: string;
+}
+
+export interface SinkOptions extends ConnectOptions {
+  /** OUTBOX_LEASE: a broker that recognizes duplicates must do so for longer. */
+  readonly leaseMs: number;
   warn(detail: string): void;
 }
 

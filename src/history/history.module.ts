@@ -8,27 +8,17 @@ import { HistoryRules } from './history-rules.ts';
 import { HistoryUpkeep } from './history-upkeep.ts';
 import { RewriteStore } from './rewrite-store.ts';
 
+const EXPORTED = [
+  RewriteStore,
+  Archive,
+  ArchivedMessages,
+  BlockStore,
+  HistoryFailures,
+  HistoryReader,
+  HistoryRules,
+];
+
 /** Messages beyond the retention of the inbox: compressed, deduplicated, and readable in the order of application. */
 @Global()
-@Module({
-  providers: [
-    HistoryUpkeep,
-    RewriteStore,
-    Archive,
-    ArchivedMessages,
-    BlockStore,
-    HistoryFailures,
-    HistoryReader,
-    HistoryRules,
-  ],
-  exports: [
-    RewriteStore,
-    Archive,
-    ArchivedMessages,
-    BlockStore,
-    HistoryFailures,
-    HistoryReader,
-    HistoryRules,
-  ],
-})
+@Module({ providers: [HistoryUpkeep, ...EXPORTED], exports: EXPORTED })
 export class HistoryModule {}

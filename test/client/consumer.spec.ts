@@ -1,29 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { type Consumer, type ConsumerOptions, Reject, Sluice } from '../../packages/client/src/index.ts';
-import { ADMIN_KEY, CONSUME_KEY, PRODUCE_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { type Fault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { ADMIN_KEY, CONSUME_KEY, PRODUCE_KEY } from '../support/app.ts';
+import { type Fault, type FaultProxy, faultProxiesPerTest } from '../support/fault-proxy.ts';
 import { metricsOf } from '../support/metrics.ts';
+import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 import { createTopic, gate, Handled, range, sluiceOf, type TestTopic } from './topic.ts';
 
-let database: TestDatabase;
-let replicas: TestApp[];
-const proxies: FaultProxy[] = [];
+const { database, replicas } = sharedReplicas(2);
 const consumers: Consumer[] = [];
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replicas = await Promise.all([1, 2].map(() => startApp(database)));
-});
-afterEach(async () => {
-  await Promise.all(consumers.splice(0).map((consumer) => consumer.stop({ timeout: 0 })));
-  for (const proxy of proxies.splice(0)) await proxy.close();
-});
-afterAll(async () => {
-  for (const replica of replicas) await replica.close();
-  await database.drop();
-});
+// Before the proxies are closed: hooks run in the order in which they are registered.
+afterEach(() => Promise.all(consumers.splice(0).map((consumer) => consumer.stop({ timeout: 0 }))));
+const startProxy = faultProxiesPerTest();
 
 const urls = () => replicas.map(({ url }) => url);
 
@@ -45,11 +33,7 @@ async function removeBefore({ topic }: TestTopic, earliest: number): Promise<voi
   );
 }
 
-async function proxyTo(index: number, next?: FaultProxy['next']): Promise<FaultProxy> {
-  const proxy = await startFaultProxy(replicas[index]!.url, next);
-  proxies.push(proxy);
-  return proxy;
-}
+const proxyTo = (index: number, next?: FaultProxy['next']) => startProxy(replicas[index]!.url, next);
 
 describe('a consumer', () => {
   it('B12 handles every message once, in order per key, some keys at a time, and commits', async () => {

@@ -1,34 +1,19 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   Sluice as FetchSluice,
   type SluiceEvent,
   type SluiceOptions,
 } from '../../packages/client/src/index.ts';
 import { Sluice as NodeSluice } from '../../packages/client/src/node.ts';
-import { PRODUCE_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { type Fault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { PRODUCE_KEY } from '../support/app.ts';
+import { type Fault, type FaultProxy, faultProxiesPerTest } from '../support/fault-proxy.ts';
+import { sharedReplicas } from '../support/shared-replica.ts';
 
-let database: TestDatabase;
-let replicas: TestApp[];
-const proxies: FaultProxy[] = [];
+const { database, replicas } = sharedReplicas(2, { ROLES: 'api', BATCH_BODY_LIMIT: '64KiB' });
+const startProxy = faultProxiesPerTest();
 const events: SluiceEvent[] = [];
+afterEach(() => void events.splice(0));
 let run = 0;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replicas = await Promise.all(
-    [1, 2].map(() => startApp(database, { ROLES: 'api', BATCH_BODY_LIMIT: '64KiB' })),
-  );
-});
-afterEach(async () => {
-  for (const proxy of proxies.splice(0)) await proxy.close();
-  events.splice(0);
-});
-afterAll(async () => {
-  for (const replica of replicas) await replica.close();
-  await database.drop();
-});
 
 const ENTRIES = [
   ['fetch', (options: SluiceOptions) => new FetchSluice(options)],
@@ -39,11 +24,9 @@ describe.each(ENTRIES)('a producer over %s', (_name, open) => {
   const onEvent = (event: SluiceEvent) => void events.push(event);
   const sluiceTo = (...url: string[]) => open({ url, apiKey: PRODUCE_KEY, onEvent });
 
-  const proxyTo = async (index: number, next?: (n: number) => Fault): Promise<FaultProxy> => {
+  const proxyTo = (index: number, next?: (n: number) => Fault): Promise<FaultProxy> => {
     let n = 0;
-    const proxy = await startFaultProxy(replicas[index]!.url, () => next?.(n++) ?? 'pass');
-    proxies.push(proxy);
-    return proxy;
+    return startProxy(replicas[index]!.url, () => next?.(n++) ?? 'pass');
   };
 
   it('B5 B12 sends messages in batches, numbered from 0, and returns an id for each', async () => {

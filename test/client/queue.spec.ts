@@ -1,29 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { type Queue, type QueueMessage, Reject, Retry, Sluice } from '../../packages/client/src/index.ts';
-import { CONSUME_KEY, PRODUCE_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { type Fault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { CONSUME_KEY, PRODUCE_KEY, type TestApp } from '../support/app.ts';
+import { type Fault, type FaultProxy, faultProxiesPerTest } from '../support/fault-proxy.ts';
+import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 import { gate, range, sluiceOf } from './topic.ts';
 
-let database: TestDatabase;
-let replicas: TestApp[];
+const { database, replicas } = sharedReplicas(2);
 let listeners = 0;
-const proxies: FaultProxy[] = [];
 const queues: Queue[] = [];
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replicas = await Promise.all([1, 2].map(() => startApp(database)));
-});
-afterEach(async () => {
-  await Promise.all(queues.splice(0).map((queue) => queue.stop({ timeout: 0 })));
-  for (const proxy of proxies.splice(0)) await proxy.close();
-});
-afterAll(async () => {
-  for (const replica of replicas) await replica.close();
-  await database.drop();
-});
+// Before the proxies are closed: hooks run in the order in which they are registered.
+afterEach(() => Promise.all(queues.splice(0).map((queue) => queue.stop({ timeout: 0 }))));
+const startProxy = faultProxiesPerTest();
 
 const urls = () => replicas.map(({ url }) => url);
 
@@ -64,11 +52,7 @@ function queueOf(name: string, to: string[] = urls(), timeout = 2_000) {
   return Object.assign(queue, { events, names });
 }
 
-async function proxyTo(index: number, next?: FaultProxy['next']): Promise<FaultProxy> {
-  const proxy = await startFaultProxy(replicas[index]!.url, next);
-  proxies.push(proxy);
-  return proxy;
-}
+const proxyTo = (index: number, next?: FaultProxy['next']) => startProxy(replicas[index]!.url, next);
 
 describe('a worker of a queue', () => {
   it('B12 handles every message once, some at a time, one of a key at a time, and acknowledges', async () => {

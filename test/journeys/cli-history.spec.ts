@@ -1,10 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { runCli } from '../../src/cli/cli.ts';
-import { ADMIN_KEY } from '../support/app.ts';
+import { startCli } from '../support/run-cli.ts';
 import { sharedReplica } from '../support/shared-replica.ts';
 
 const { database, replica } = sharedReplica({ ROLES: 'api', HISTORY: 'urn:kept/*=forever' });
@@ -12,25 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-history-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 beforeEach(() => database.query('TRUNCATE inbox, archive_block, archive_id'));
 
-async function sluice(given: string[], input = '') {
-  let [out, aside] = ['', ''];
-  const code = await runCli(['history', ...given], {
-    environment: { SLUICE_URL: replica.url, SLUICE_API_KEY: ADMIN_KEY },
-    stopping: new AbortController().signal,
-    stdin: Readable.from([Buffer.from(input)]),
-    terminal: {
-      write: (text) => {
-        out += text;
-      },
-      writeError: (text) => {
-        aside += text;
-      },
-      isTty: false,
-      isErrorTty: true,
-    },
-  });
-  return { code, out, aside };
-}
+const sluice = (given: string[], input?: string) => startCli(replica.url, ['history', ...given], input).ended;
 const path = (name: string) => join(folder, name);
 const line = (n: number) =>
   `{"id":"m-${n}","type":"urn:kept/a","key":"k-${n % 40}","payload":{"n":${n}.0}}\n`;

@@ -1,21 +1,11 @@
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { CONSUME_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { describe, expect, it } from '@jest/globals';
+import { CONSUME_KEY, startApp } from '../support/app.ts';
+import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replicas: TestApp[];
+const { database, replicas } = sharedReplicas(2);
 let number = 0;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replicas = [await startApp(database), await startApp(database)];
-});
-afterAll(async () => {
-  for (const replica of replicas) await replica.close();
-  await database.drop();
-});
 
 /** Any replica serves any request. */
 function call(method: string, path: string, body?: unknown, key?: string) {

@@ -1,21 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ADMIN_KEY, type ApiResponse, PRODUCE_KEY, startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { ADMIN_KEY, type ApiResponse, PRODUCE_KEY } from '../support/app.ts';
 import { openSession, untilBlocked } from '../support/session.ts';
+import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replicas: TestApp[];
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replicas = await Promise.all([1, 2].map(() => startApp(database, { ROLES: 'api' })));
-});
-afterAll(async () => {
-  for (const replica of replicas) await replica.close();
-  await database.drop();
-});
+const { database, replicas } = sharedReplicas(2, { ROLES: 'api' });
 
 const RUNS = { seed: 20_260_105, numRuns: 10 };
 let run = 0;

@@ -13,6 +13,7 @@ import { metricsText } from '../support/metrics.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
+import { untilSettled } from '../support/until-settled.ts';
 
 type Entry = { n: number; fail?: 'always' | 'twice' | 'refuse' };
 
@@ -296,7 +297,7 @@ describe('processing', () => {
       { id: 'edit-2', type: 'edit', payload: { n: 3 }, expiresAt: soon.toISOString() },
     ].map((message) => ({ key: 'k', ...message }));
     await patient.call('POST', '/v1/messages/batch', { body: { messages } });
-    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    await untilSettled(own);
     const rows = await own.query<{ id: string; status: string }>(
       'SELECT id, status FROM inbox ORDER BY position',
     );
@@ -414,7 +415,7 @@ describe('processing', () => {
     }
     const statuses = () => own.query(`SELECT id, status, attempt FROM inbox ORDER BY position`);
     await until(async () => (await own.query('SELECT FROM ledger')).length === 2);
-    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    await untilSettled(own);
     expect(await statuses()).toEqual([
       { id: 'first', status: 'finished', attempt: 1 },
       { id: 'late', status: 'expired', attempt: 0 },
@@ -520,7 +521,7 @@ describe('processing', () => {
       payload,
     }));
     await skipping.call('POST', '/v1/messages/batch', { body: { messages } });
-    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    await untilSettled(own);
     const rows = await own.query<{ status: string }>('SELECT status FROM inbox ORDER BY position');
     const holds = await own.query('SELECT FROM hold');
     await skipping.close();
@@ -534,7 +535,7 @@ describe('processing', () => {
     const strict = await startApp(own, { ...NO_ALERTS, INBOX_UNHANDLED: 'dead' }, [LEDGER]);
     const messages = ['nobody/wants', 'ledger'].map((type) => ({ type, payload: { n: 1 } }));
     await strict.call('POST', '/v1/messages/batch', { body: { messages } });
-    await until(async () => (await own.query(`SELECT FROM inbox WHERE settled_at IS NULL`)).length === 0);
+    await untilSettled(own);
     const rows = await own.query('SELECT status, attempt, error FROM inbox ORDER BY position');
     await strict.close();
     await own.drop();

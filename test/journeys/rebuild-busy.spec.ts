@@ -13,6 +13,7 @@ import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { RebuildClient } from '../support/rebuild-client.ts';
 import { until } from '../support/until.ts';
+import { untilSettled } from '../support/until-settled.ts';
 
 let database: TestDatabase;
 let app: TestApp;
@@ -71,10 +72,7 @@ async function start(readModel: ReadModel, roles = 'api,inbox,upkeep'): Promise<
   rebuilds = new RebuildClient(app);
 }
 
-const settled = () =>
-  until(
-    async () => (await database.query('SELECT FROM inbox WHERE settled_at IS NULL LIMIT 1')).length === 0,
-  );
+const settled = () => untilSettled(database);
 const chains = (schema: string) => database.query(`SELECT key, hash FROM ${schema}.chain ORDER BY key`);
 
 /** Several producers, each with its next message as soon as the last one is applied, until `work` is done. */

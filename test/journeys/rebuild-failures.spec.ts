@@ -12,6 +12,7 @@ import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { RebuildClient } from '../support/rebuild-client.ts';
 import { openSession } from '../support/session.ts';
 import { until } from '../support/until.ts';
+import { untilSettled } from '../support/until-settled.ts';
 
 /** How often each message still fails, by id: in `prepare` or in `apply`. */
 const failsInPrepare = new Map<string, number>();
@@ -122,13 +123,7 @@ async function post(type: string, key: string, payload: object = {}): Promise<st
   return id;
 }
 
-const settled = () =>
-  until(async () => {
-    const [row] = await database.query<{ n: string }>(
-      'SELECT count(*) AS n FROM inbox WHERE settled_at IS NULL',
-    );
-    return Number(row!.n) === 0;
-  });
+const settled = () => untilSettled(database);
 
 async function posts(count: number, type = 'called'): Promise<string[]> {
   const ids: string[] = [];

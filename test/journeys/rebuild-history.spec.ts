@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
@@ -8,11 +8,12 @@ import { Archive } from '../../src/history/archive.ts';
 import { HistoryUpkeep } from '../../src/history/history-upkeep.ts';
 import { HISTORY_GUARDS, HISTORY_PAGE } from '../../src/rebuild/history-source.ts';
 import { Retention } from '../../src/upkeep/retention/retention.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { startApp } from '../support/app.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { openSession, untilBlocked } from '../support/session.ts';
+import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
+import { untilSettled } from '../support/until-settled.ts';
 
 /** Messages that fail once in the rebuild, so that their page is split. */
 const failing = new Set<string>();
@@ -39,19 +40,8 @@ const SETTINGS = {
 };
 const TYPES = ['link', 'long-link', 'noise', 'link'];
 
-let database: TestDatabase;
-let replicas: TestApp[];
+const { database, replicas } = sharedReplicas(2, SETTINGS, [LINKS]);
 const app = () => replicas[0]!;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replicas = [];
-  for (let n = 0; n < 2; n++) replicas.push(await startApp(database, SETTINGS, [LINKS]));
-});
-afterAll(async () => {
-  for (const replica of replicas) await replica.close();
-  await database.drop();
-});
 beforeEach(async () => {
   await database.query('TRUNCATE inbox, archive_block, archive_id, history_gap, tested.chain');
 });
@@ -77,10 +67,7 @@ async function post(count: number): Promise<string[]> {
     });
     expect(status).toBe(202);
   }
-  await until(async () => {
-    const [row] = await database.query('SELECT FROM inbox WHERE settled_at IS NULL LIMIT 1');
-    return row === undefined;
-  });
+  await untilSettled(database);
   return messages.map(({ id }) => id);
 }
 

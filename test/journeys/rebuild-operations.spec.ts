@@ -1,20 +1,19 @@
-import { Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import pg from 'pg';
-import { runCli } from '../../src/cli/cli.ts';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
 import type { Message } from '../../src/contract/message.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { Database } from '../../src/database/database.ts';
 import { Archive } from '../../src/history/archive.ts';
 import { HISTORY_PAGE } from '../../src/rebuild/history-source.ts';
-import { ADMIN_KEY, startApp, type TestApp } from '../support/app.ts';
+import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { metricsOf } from '../support/metrics.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { RebuildClient } from '../support/rebuild-client.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
+import { startCli } from '../support/run-cli.ts';
 import { until } from '../support/until.ts';
 
 /** While a test has it, a batch that is `gated` waits before it applies anything. */
@@ -115,26 +114,8 @@ const untilPausing = () =>
       ).rowCount,
   );
 
-async function sluice(...given: string[]) {
-  let [out, aside] = ['', ''];
-  const ended = runCli(['rebuild', ...given], {
-    environment: { SLUICE_URL: replica.url, SLUICE_API_KEY: ADMIN_KEY },
-    stopping: new AbortController().signal,
-    stdin: Readable.from([]),
-    terminal: {
-      write: (text) => {
-        out += text;
-      },
-      writeError: (text) => {
-        aside += text;
-      },
-      isTty: false,
-      isErrorTty: true,
-    },
-  }).then((code) => ({ code, out, aside }));
-  return { ended, aside: () => aside };
-}
-const run = async (...given: string[]) => (await sluice(...given)).ended;
+const sluice = (...given: string[]) => startCli(replica.url, ['rebuild', ...given]);
+const run = (...given: string[]) => sluice(...given).ended;
 
 describe('sluice rebuild', () => {
   it('starts, shows progress and the comparison, switches, rolls back and drops', async () => {
@@ -142,7 +123,7 @@ describe('sluice rebuild', () => {
     await database.query(`UPDATE tested.chain SET hash = 'wrong' WHERE key IN ('k-1', 'k-2')`);
     await database.query(`DELETE FROM tested.chain WHERE key = 'k-3'`);
     await closeGate();
-    const started = await sluice('tested', '--dry-run');
+    const started = sluice('tested', '--dry-run');
     await until(() => started.aside().includes(`replaying: 0 of ${MESSAGES}`));
     await openGate();
     const dry = await started.ended;

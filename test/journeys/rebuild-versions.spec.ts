@@ -11,6 +11,7 @@ import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { RebuildClient } from '../support/rebuild-client.ts';
 import { openSession } from '../support/session.ts';
 import { until } from '../support/until.ts';
+import { untilSettled } from '../support/until-settled.ts';
 
 @Denormalizer({ types: ['noted'] })
 @Injectable()
@@ -64,10 +65,7 @@ async function start(readModel: ReadModel, roles = 'api,inbox,upkeep'): Promise<
 async function post(id: string): Promise<void> {
   const body = { id, type: 'noted', payload: {} };
   expect((await replicas.at(-1)!.call('POST', '/v1/messages', { body })).status).toBe(202);
-  await until(async () => {
-    const [open] = await database.query('SELECT FROM inbox WHERE settled_at IS NULL');
-    return open === undefined;
-  });
+  await untilSettled(database);
 }
 
 const columns = async (schema: string) => {

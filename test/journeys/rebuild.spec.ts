@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import pg from 'pg';
 import { Denormalizer } from '../../src/contract/denormalizer.ts';
@@ -6,10 +6,10 @@ import type { Message } from '../../src/contract/message.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { recruitment } from '../../src/read-models/recruitment/recruitment.module.ts';
 import { SWITCH_GUARDS } from '../../src/rebuild/switch.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
+import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
+import { untilSettled } from '../support/until-settled.ts';
 
 const APPLIED = 'urn:ekp:events/candidate-applied';
 const INVITED = 'urn:ekp:events/candidate-invited';
@@ -42,19 +42,8 @@ class Links {
 const LINKS = oneTableReadModel('chain (key text PRIMARY KEY, hash text NOT NULL)', [Links]);
 const SETTINGS = { INBOX_RETRY_SCHEDULE: '1ms', INBOX_POLL: '20ms' };
 
-let database: TestDatabase;
-let replicas: TestApp[];
+const { database, replicas } = sharedReplicas(2, SETTINGS, [recruitment, LINKS]);
 const app = () => replicas[0]!;
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replicas = [];
-  for (let n = 0; n < 2; n++) replicas.push(await startApp(database, SETTINGS, [recruitment, LINKS]));
-});
-afterAll(async () => {
-  for (const replica of replicas) await replica.close();
-  await database.drop();
-});
 beforeEach(() => {
   broken = false;
   namesSchema = false;
@@ -68,13 +57,7 @@ async function post(type: string, key: string, payload: object): Promise<string>
   return id;
 }
 
-const settled = () =>
-  until(async () => {
-    const [row] = await database.query<{ n: string }>(
-      'SELECT count(*) AS n FROM inbox WHERE settled_at IS NULL',
-    );
-    return Number(row!.n) === 0;
-  });
+const settled = () => untilSettled(database);
 
 const rebuildOf = async (model: string) => (await app().call('GET', `/v1/read-models/${model}`)).body.rebuild;
 

@@ -1,20 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Schedules } from '../../src/upkeep/schedules/schedules.ts';
-import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { startApp } from '../support/app.ts';
+import { createDatabase } from '../support/database.ts';
+import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
-let database: TestDatabase;
-let replicas: TestApp[];
-
-beforeAll(async () => {
-  database = await createDatabase();
-  replicas = [await startApp(database), await startApp(database), await startApp(database)];
-});
-afterAll(async () => {
-  for (const replica of replicas) await replica.close();
-  await database.drop();
-});
+const { database, replicas } = sharedReplicas(3);
 
 const call = (method: string, path: string, body?: unknown) =>
   replicas[0]!.call(method, path, body === undefined ? {} : { body });

@@ -1,13 +1,8 @@
+import type { PulledMessage as RecordedMessage } from '../../chaos/queues/queue-history.ts';
 import { type ApiResponse, CONSUME_KEY, type TestApp } from './app.ts';
 
 /** A message as a pull returns it. */
-export interface PulledMessage {
-  readonly lease: string;
-  readonly id: string;
-  readonly type: string;
-  readonly key: string;
-  readonly sequence: number;
-  readonly attempt: number;
+export interface PulledMessage extends RecordedMessage {
   readonly headers: Record<string, string>;
   readonly timestamp: string;
   // biome-ignore lint/suspicious/noExplicitAny: tests post any payload

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { afterEach } from '@jest/globals';
 
 /**
  * What becomes of one request. `lost`: the service handles it and the response is lost; `cut`: half of the response arrives;
@@ -30,6 +31,19 @@ export interface FaultProxy {
   readonly faults: ReadonlyMap<string, number>;
   next: (request: Forwarded) => Fault;
   close(): Promise<void>;
+}
+
+/** Starts proxies that are closed after the test. */
+export function faultProxiesPerTest(): typeof startFaultProxy {
+  const proxies: FaultProxy[] = [];
+  afterEach(async () => {
+    for (const proxy of proxies.splice(0)) await proxy.close();
+  });
+  return async (target, next) => {
+    const proxy = await startFaultProxy(target, next);
+    proxies.push(proxy);
+    return proxy;
+  };
 }
 
 export async function startFaultProxy(

@@ -1,3 +1,4 @@
+import { expect } from '@jest/globals';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { TestApp } from './app.ts';
 
@@ -27,4 +28,20 @@ export async function metricIncreases(
   await work();
   const after = await metricsOf(replica);
   return names.map((name) => after(name) - before(name));
+}
+
+/** Scrapes a replica 50 times, which must not collect more than once a second. Returns how often it has collected so far. */
+export async function scrapeOften(replica: TestApp): Promise<() => number> {
+  let collected = 0;
+  replica.app.nest.get(Metrics).gauge('collected', 'Counts how often it is collected.', {
+    collect() {
+      this.set(++collected);
+    },
+  });
+  const startedAt = performance.now();
+  for (const _ of Array.from({ length: 5 }))
+    await Promise.all(Array.from({ length: 10 }, () => replica.call('GET', '/metrics')));
+  const seconds = Math.ceil((performance.now() - startedAt) / 1_000);
+  expect(collected).toBeLessThanOrEqual(seconds);
+  return () => collected;
 }

@@ -37,7 +37,26 @@ export function sharedReplica(
   return { database, replica, start };
 }
 
-/** The same, with a proxy between the replica and the database, which can break or silence their connections. */
+/** Several replicas on one database, for all tests of a file. The parameters are those of `startApp()`. */
+export function sharedReplicas(
+  count: number,
+  environment?: Record<string, string>,
+  readModels?: readonly ReadModel[],
+): { readonly database: TestDatabase; readonly replicas: TestApp[] } {
+  const database = {} as TestDatabase;
+  const replicas: TestApp[] = [];
+  beforeAll(async () => {
+    Object.assign(database, await createDatabase());
+    for (let n = 0; n < count; n++) replicas.push(await startApp(database, environment, readModels));
+  });
+  afterAll(async () => {
+    for (const replica of replicas) await replica.close();
+    await database.drop();
+  });
+  return { database, replicas };
+}
+
+/** One replica, with a proxy between the replica and the database, which can break or silence their connections. */
 export function sharedReplicaBehindProxy(environment: Record<string, string>): {
   readonly database: TestDatabase;
   readonly proxy: TcpProxy;

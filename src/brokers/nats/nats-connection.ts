@@ -8,21 +8,10 @@ import {
   setTransportFactory,
 } from '@nats-io/transport-node';
 import { NodeTransport } from '@nats-io/transport-node/lib/node_transport.js';
-import { type EgressGuard, guardedSocket } from '../../webhooks/egress-guard.ts';
+import { guardedSocket } from '../../webhooks/egress-guard.ts';
 import type { BrokerCredentials, BrokerTls } from '../broker-definition.ts';
 import { checkedAddress } from '../server-address.ts';
-
-export interface NatsServers {
-  readonly servers: readonly string[];
-  readonly tls?: BrokerTls;
-  readonly credentials: BrokerCredentials;
-}
-
-export interface ConnectOptions {
-  readonly guard: EgressGuard;
-  readonly connectMs: number;
-  readonly name: string;
-}
+import type { BrokerAccess, ConnectOptions } from '../sink.ts';
 
 interface GuardedOptions extends ConnectionOptions {
   readonly egress: Pick<ConnectOptions, 'guard' | 'connectMs'>;
@@ -33,7 +22,7 @@ interface GuardedOptions extends ConnectionOptions {
  * a cluster names: every connection passes the guard, and a connection that ended is replaced by the next delivery.
  */
 export async function natsConnection(
-  { servers, tls, credentials }: NatsServers,
+  { servers, tls, credentials }: BrokerAccess,
   { guard, connectMs, name }: ConnectOptions,
 ): Promise<NatsConnection> {
   setTransportFactory({ factory: () => new GuardedTransport() });

@@ -1,25 +1,17 @@
 import { Connection, type ConnectionOptions } from 'rabbitmq-client';
-import { type EgressGuard, EgressRefused } from '../../webhooks/egress-guard.ts';
+import { EgressRefused } from '../../webhooks/egress-guard.ts';
 import type { BrokerCredentials, BrokerTls } from '../broker-definition.ts';
 import { checkedAddress, type ServerAddress } from '../server-address.ts';
+import type { BrokerAccess, ConnectOptions } from '../sink.ts';
 
-export interface RabbitServers {
-  readonly servers: readonly string[];
+export interface RabbitAccess extends BrokerAccess {
   readonly vhost?: string;
-  readonly tls?: BrokerTls;
-  readonly credentials: BrokerCredentials;
-}
-
-export interface ConnectOptions {
-  readonly guard: EgressGuard;
-  readonly connectMs: number;
-  readonly name: string;
 }
 
 const HEARTBEAT_SECONDS = 20;
 
 /** A connection to the first of the servers that is there. It is not repaired when it ends: see `end`. */
-export async function rabbitConnection(rabbit: RabbitServers, options: ConnectOptions): Promise<Connection> {
+export async function rabbitConnection(rabbit: RabbitAccess, options: ConnectOptions): Promise<Connection> {
   let failure: unknown;
   for (const server of rabbit.servers) {
     try {
@@ -33,7 +25,7 @@ export async function rabbitConnection(rabbit: RabbitServers, options: ConnectOp
 
 async function open(
   { host, port, tls }: ServerAddress,
-  rabbit: RabbitServers,
+  rabbit: RabbitAccess,
   { guard, connectMs, name }: ConnectOptions,
 ): Promise<Connection> {
   // No lookup is made for an address: it is checked here, names by the lookup of the connection.

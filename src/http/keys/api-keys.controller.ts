@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, HttpCode, Param, Post, Req } from '@nestjs/common';
+import { applyDecorators, Body, Controller, Delete, Get, HttpCode, Param, Post, Req } from '@nestjs/common';
 import {
   ApiOperation,
   ApiParam,
@@ -23,6 +23,19 @@ import { ApiKeys } from './api-keys.ts';
 
 const KEY_NAME = /^[A-Za-z0-9][\w.-]{0,62}$/;
 
+/** A field with prefixes that a key is bound to. */
+function Prefixes(documented: { example: string[]; description: string }) {
+  const list = { nullable: true, minItems: 1, maxItems: MAX_PREFIXES, uniqueItems: true };
+  return applyDecorators(
+    ApiPropertyOptional({ type: [String], ...list, ...documented }),
+    Nullable(),
+    IsArray(),
+    ArrayNotEmpty(),
+    ArrayMaxSize(MAX_PREFIXES),
+    ArrayUnique(),
+  );
+}
+
 export class NewApiKey {
   @ApiProperty({
     example: 'orders',
@@ -38,36 +51,16 @@ export class NewApiKey {
   @IsIn(SCOPES, { each: true })
   scopes: Scope[];
 
-  @ApiPropertyOptional({
-    type: [String],
-    nullable: true,
-    minItems: 1,
-    maxItems: MAX_PREFIXES,
-    uniqueItems: true,
+  @Prefixes({
     example: ['urn:shop/'],
     description: `Prefixes of the sources it may post CloudEvents for, at most ${MAX_PREFIXES}; other sources are a 403. Its own source is always allowed. Absent or null: any source.`,
   })
-  @Nullable()
-  @IsArray()
-  @ArrayNotEmpty()
-  @ArrayMaxSize(MAX_PREFIXES)
-  @ArrayUnique()
   sources?: string[];
 
-  @ApiPropertyOptional({
-    type: [String],
-    nullable: true,
-    minItems: 1,
-    maxItems: MAX_PREFIXES,
-    uniqueItems: true,
+  @Prefixes({
     example: ['shop-'],
     description: `Prefixes of the message keys it may post, at most ${MAX_PREFIXES}; other keys are a 403. For a message without a key, its id counts. Absent or null: any key.`,
   })
-  @Nullable()
-  @IsArray()
-  @ArrayNotEmpty()
-  @ArrayMaxSize(MAX_PREFIXES)
-  @ArrayUnique()
   keys?: string[];
 }
 
