@@ -70,7 +70,7 @@ class Stock1800000000001 implements MigrationInterface {
   }
 }
 
-// How the one becomes the other, in the transaction that also finishes the message.
+// How a message changes a row, in the transaction that also finishes the message.
 
 const ADD = `
   INSERT INTO item (id, pieces, changed_at) VALUES ($1, $2, $3)
@@ -89,7 +89,7 @@ export class ItemDenormalizer {
   }
 }
 
-// How it is asked for.
+// How it is queried.
 
 @ApiTags('stock')
 @Controller('v1/items')
