@@ -16,7 +16,7 @@ export async function serve(settings: Settings, log: Log, readModels: readonly R
   const stopping = stopSignal(settings, log);
   startWatchdog(settings.watchdogTimeout);
   const service = await startService(settings, log, readModels);
-  process.stdout.write(banner(settings, service));
+  process.stdout.write(banner(settings, service, readModels));
   process.exitCode = await Promise.race([stopping, databaseLoss(service, log)]);
   await service.stop();
 }

@@ -219,7 +219,7 @@ async function serves(node: string, command = node, ...args: string[]): Promise<
     });
   const ended = once(child, 'exit');
   try {
-    await until(() => child.exitCode !== null || /serving +http/.test(output));
+    await until(() => child.exitCode !== null || /read models +stock\n/.test(output));
     const url = /serving +(http\S+)/.exec(output)?.[1];
     if (!url) throw new Error(output);
     const id = `m-${node}`;
@@ -233,12 +233,22 @@ async function serves(node: string, command = node, ...args: string[]): Promise<
     const after = encodeURIComponent(id);
     const read = await fetch(`${url}/v1/items/${after}?after=${after}&wait=20s`);
     expect(await read.json()).toMatchObject({ id, pieces: 5 });
-    process.kill(-child.pid!, 'SIGTERM');
+    // Only this process: npm must not leave the service behind.
+    child.kill('SIGTERM');
     const end = await ended;
     if (command === node) expect(end).toEqual([0, null]);
+    await expect(fetch(url)).rejects.toThrow();
   } finally {
-    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, 'SIGKILL');
+    killGroup(child.pid!);
     await ended;
+  }
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // Nothing of it is left.
   }
 }
 
