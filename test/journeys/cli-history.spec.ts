@@ -66,6 +66,12 @@ describe('sluice history', () => {
     expect(rest.out).toBe('1300 messages imported, 0 were there already\n');
   });
 
+  it('names no line to continue with when nothing was imported', async () => {
+    const refused = await sluice(['import', '-'], `[]\n${some[0]}`);
+    expect(refused).toMatchObject({ code: 1, aside: expect.stringContaining('Line 1: must be an object') });
+    expect(refused.aside).not.toContain('--from-line');
+  });
+
   it('erases a key, with a reason', async () => {
     await sluice(['import', file('few.ndjson', some.slice(0, 80))]);
     expect(await sluice(['erase', 'k-3'])).toMatchObject({ code: 2 });

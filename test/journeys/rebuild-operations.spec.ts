@@ -141,7 +141,7 @@ describe('sluice rebuild', () => {
     expect((await run('tested', 'rollback')).out).toMatch(/^rolled-back: 200 of 200\n/);
     expect(await database.query(`SELECT FROM tested.chain WHERE hash = 'wrong'`)).toHaveLength(2);
     expect((await run('tested', 'switch')).out).toMatch(/^switched: /);
-    expect(await run('tested', 'drop')).toMatchObject({ code: 0, out: expect.stringMatching(/^dropped: /) });
+    expect(await run('tested', 'drop')).toMatchObject({ code: 0, out: expect.stringMatching(/^dropped\n/) });
     expect(await database.query(`SELECT FROM tested.chain WHERE hash = 'wrong'`)).toEqual([]);
     expect(await database.query(`SELECT FROM pg_namespace WHERE nspname LIKE 'tested\\_\\_%'`)).toEqual([]);
   });
@@ -156,6 +156,10 @@ describe('sluice rebuild', () => {
       aside: expect.stringContaining('there are: tested'),
     });
     expect((await run('tested', 'vanish')).code).toBe(2);
+    expect(await run('tested', 'skip')).toMatchObject({
+      code: 2,
+      aside: expect.stringContaining('skip needs --reason'),
+    });
     expect((await run()).code).toBe(2);
   });
 });

@@ -156,7 +156,7 @@ async function sendAll(batches: AsyncIterable<LineBatch>, { dryRun, size, contex
       retries: RETRIES,
     };
     const { body } = await api.call('POST', `${PATH}/import`, options).catch((error) => {
-      throw dryRun ? error : withNextStep(error, firstLine);
+      throw totals.next === 1 || dryRun ? error : withNextStep(error, firstLine);
     });
     totals.imported += body.imported;
     totals.duplicates += body.duplicates;

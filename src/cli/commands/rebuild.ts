@@ -5,6 +5,8 @@ import type { Arguments, Command, Context } from '../command.ts';
 const POLL_MS = 500;
 /** The states in which a rebuild waits for an operator. */
 const AT_REST = ['ready', 'switched', 'rolled-back', 'failed', 'cancelled', 'dropped'];
+/** How far it had come is forgotten. */
+const ENDED = ['cancelled', 'dropped'];
 const ACTIONS = ['status', 'pause', 'resume', 'cancel', 'skip', 'switch', 'rollback', 'drop'];
 /** After these actions the rebuild continues, and the command follows it. */
 const FOLLOWED = ['resume', 'skip', 'switch', 'rollback'];
@@ -54,6 +56,7 @@ export const rebuild: Command = {
     const [model, action, ...more] = args.positionals;
     if (model === undefined || more.length > 0 || (action !== undefined && !ACTIONS.includes(action)))
       throw usageError(`give a read model, and one of ${ACTIONS.join(', ')}, or nothing to start`);
+    if (action === 'skip' && !args.text('reason')) throw usageError('skip needs --reason <text>');
     const path = `/v1/read-models/${encodeURIComponent(model)}`;
     await begin(path, action, args, context);
     const isFollowed = !args.flag('detach') && (action === undefined || FOLLOWED.includes(action));
@@ -78,7 +81,7 @@ async function begin(
   };
   if (action === undefined) await api.call('POST', `${path}/rebuild`, { body });
   else if (action === 'skip')
-    await api.call('POST', `${path}/rebuild/skip`, { body: { reason: args.text('reason') ?? '' } });
+    await api.call('POST', `${path}/rebuild/skip`, { body: { reason: args.text('reason') } });
   else await api.call('POST', `${path}/rebuild/${action}`);
 }
 
@@ -99,8 +102,10 @@ async function follow(path: string, context: Context): Promise<Rebuild | null> {
 }
 
 function progressOf({ status, done, total, perSecond, secondsLeft, waitsFor }: Rebuild): string {
+  if (ENDED.includes(status)) return status;
   const rate = perSecond ? `, ${Math.round(perSecond)}/s, ${Math.ceil(secondsLeft ?? 0)} s left` : '';
-  return `${status}: ${done} of ${total}${rate}${waitsFor ? ` (${waitsFor})` : ''}`;
+  // Messages that came since it began are read, too.
+  return `${status}: ${done} of ${Math.max(done, total)}${rate}${waitsFor ? ` (${waitsFor})` : ''}`;
 }
 
 function textOf(state: Rebuild | null): string {
