@@ -79,7 +79,7 @@ describe('a consumer of batches', () => {
   });
 
   it('stays a member while a batch takes long, and ends when it is stopped', async () => {
-    const topic = await createTopic(replica, { session: '3s' });
+    const topic = await createTopic(replica, { session: '5s' });
     await topic.post(3, () => 'k');
     const proxy = await startFaultProxy(replica.url);
     const consumer = consumerOf(topic, { wait: '1s' }, proxy.url);

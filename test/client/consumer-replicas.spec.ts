@@ -65,7 +65,7 @@ describe('a consumer of replicas that fail', () => {
 
 describe('a consumer process', () => {
   it('B8 loses its messages to another member when it is killed', async () => {
-    const topic = await createTopic(replica, { partitions: 2, session: '1s' });
+    const topic = await createTopic(replica, { partitions: 2, session: '2s' });
     await topic.post(60, (n) => `k-${n}`);
     const killed = startConsumer(topic.group, { WORK_MS: '20' });
     await killed.line(/ handled /);
@@ -84,7 +84,7 @@ describe('a consumer process', () => {
   });
 
   it('B8 can commit nothing when it wakes up after its session, and goes on as a new member', async () => {
-    const topic = await createTopic(replica, { partitions: 2, session: '3s' });
+    const topic = await createTopic(replica, { partitions: 2, session: '6s' });
     await topic.post(60, (n) => `k-${n}`);
     const frozen = startConsumer(topic.group, { WORK_MS: '20' });
     await frozen.line(/ handled /);
@@ -109,7 +109,7 @@ describe('a consumer process', () => {
   });
 
   it('B8 loses what it has when it freezes, also while its poll is open', async () => {
-    const topic = await createTopic(replica, { partitions: 2, session: '3s' });
+    const topic = await createTopic(replica, { partitions: 2, session: '6s' });
     const { sluice } = sluiceOf(replica.url);
     const consumer = sluice.consumer({ group: topic.group });
     const handled = new Handled();

@@ -67,7 +67,7 @@ describe('the lag of a group', () => {
   });
 
   it('A6 reports unread partitions: without an owner, or with one that is silent', async () => {
-    const { topic, group } = await client.create({ topic: { partitions: 2 }, group: { session: '1s' } });
+    const { topic, group } = await client.create({ topic: { partitions: 2 }, group: { session: '3s' } });
     const member = await client.join(group);
     await client.post(topic, 10);
     await metricsOnce(group, { members: 0, partitions_unowned: 2, lag_messages: 10 });

@@ -55,7 +55,9 @@ export class GroupClient {
   } = {}): Promise<{ topic: string; group: string }> {
     const [topic, group] = [name, `${name}-readers`];
     await this.expect(201, 'PUT', `/v1/topics/${topic}`, { partitions: 1, ...ofTopic });
-    await this.expect(201, 'PUT', `/v1/groups/${group}`, { topics: [topic], ...ofGroup });
+    // On a busy machine a member may be silent for long.
+    const definition = { topics: [topic], session: '10m', ...ofGroup };
+    await this.expect(201, 'PUT', `/v1/groups/${group}`, definition);
     return { topic, group };
   }
 
