@@ -175,7 +175,7 @@ describe('a consumer', () => {
   });
 
   it('B6 stays a member while a handler takes longer than the session', async () => {
-    const topic = await createTopic(replicas[0]!, { session: '3s' });
+    const topic = await createTopic(replicas[0]!, { session: '5s' });
     await topic.post(4, (n) => `k-${n}`);
     const proxy = await proxyTo(0);
     const consumer = consumerOf(topic, { prefetch: 4 }, [proxy.url]);
@@ -189,6 +189,26 @@ describe('a consumer', () => {
     await topic.committed();
     expect(handled.payloads).toEqual(range(4));
     expect(consumer.names()).toEqual(['consumer.joined']);
+  });
+
+  it('B8 stays a member while a replica that is frozen holds its poll for longer than the session', async () => {
+    const topic = await createTopic(replicas[0]!, { session: '2s' });
+    await topic.post(20);
+    const frozen = await proxyTo(0, ({ path }) => (path.endsWith('/poll') ? 'hang' : 'pass'));
+    const { sluice, names } = sluiceOf([frozen.url, replicas[1]!.url], { timeout: 6_000 });
+    const consumer = sluice.consumer({ group: topic.group });
+    consumers.push(consumer);
+    const handled = new Handled();
+    void consumer.run((message) => handled.start(message));
+    // It would drop a member that is silent.
+    const other = consumerOf(topic);
+    await until(() => frozen.faults.get('hang'));
+    void other.run((message) => handled.start(message));
+    await topic.committed();
+    expect(handled.messages.map(({ attempt }) => attempt)).toEqual(Array(20).fill(1));
+    expect((await topic.state()).members).toHaveLength(2);
+    expect(names()).toEqual(['consumer.joined']);
+    expect(frozen.faults.get('hang')).toBeGreaterThan(1);
   });
 
   it('drops everything and joins again when the service does not know it any more', async () => {

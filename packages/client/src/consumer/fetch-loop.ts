@@ -20,6 +20,9 @@ export interface FetchOptions {
 
 /** A limit of the service. */
 const MAX_POLLED = 5_000;
+/** A poll waits for half a session; its response is late after this share of one. */
+const LATE_POLL = 0.6;
+const HEARTBEAT_TIMEOUT = 0.2;
 const DROPPED = 'the service has dropped this member';
 
 /**
@@ -134,7 +137,8 @@ export class FetchLoop implements Progress {
     return membership;
   }
 
-  private async poll({ member, sessionMs }: Membership, max: number): Promise<void> {
+  private async poll(membership: Membership, max: number): Promise<void> {
+    const { member, sessionMs } = membership;
     const polling = new AbortController();
     this.polling = polling;
     const commit = this.partitions.commits();
@@ -143,6 +147,7 @@ export class FetchLoop implements Progress {
     const waitMs = max === 0 ? 0 : Math.min(this.options.waitMs, Math.floor(sessionMs / 2));
     const request = { member, max, next: this.partitions.nextOffsets(), commit };
     const startedMs = performance.now();
+    const stopHeartbeats = this.heartbeatsIfLate(membership);
     try {
       const sized = maxBytes === undefined ? request : { ...request, maxBytes };
       const reply = await this.heard(this.group.poll(sized, waitMs, polling.signal));
@@ -153,8 +158,21 @@ export class FetchLoop implements Progress {
     } catch (error) {
       if (!polling.signal.aborted) throw error;
     } finally {
+      stopHeartbeats();
       this.polling = undefined;
     }
+  }
+
+  /** A replica that is frozen holds the poll for longer than a session may last: another one hears that the member is alive. */
+  private heartbeatsIfLate({ member, sessionMs, heartbeatMs }: Membership): () => void {
+    const beat = () => {
+      timer = setTimeout(beat, heartbeatMs);
+      if (this.work.overdue !== undefined) return;
+      // The poll reports what is wrong.
+      this.heard(this.group.heartbeat(member, sessionMs * HEARTBEAT_TIMEOUT)).catch(() => undefined);
+    };
+    let timer = setTimeout(beat, sessionMs * LATE_POLL);
+    return () => clearTimeout(timer);
   }
 
   /** What may pass is waited for; a member that is not known any more starts over; everything else ends the run. */

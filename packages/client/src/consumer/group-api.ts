@@ -44,6 +44,12 @@ export class GroupApi {
     return this.api.call<PollReply>('POST', `${this.path}/poll`, { body, timeoutMs, signal });
   }
 
+  /** A sign of life, and nothing else. */
+  heartbeat(member: string, timeoutMs: number): Promise<unknown> {
+    const body = JSON.stringify({ member, max: 0 });
+    return this.api.call('POST', `${this.path}/poll`, { body, timeoutMs });
+  }
+
   async commit(member: string, offsets: readonly CommitItem[]): Promise<readonly CommitOutcome[]> {
     const body = JSON.stringify({ member, offsets });
     const reply = await this.api.call<{ offsets: CommitOutcome[] }>('POST', `${this.path}/commit`, { body });
