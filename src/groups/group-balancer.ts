@@ -8,6 +8,7 @@ import { afterDeath, afterLeave, type Cursor } from './cursor.ts';
 import { GROUP_WAKEUPS, type GroupRow } from './group.ts';
 import { GroupMetrics } from './group-metrics.ts';
 import { type CursorChange, GroupsStore } from './groups-store.ts';
+import { PollWaiters } from './poll-waiters.ts';
 import { RejectionsStore } from './rejections-store.ts';
 
 /** Assigns partitions to members: under the lock of the group, and only if its members or topics have changed. */
@@ -18,6 +19,7 @@ export class GroupBalancer {
     private readonly database: Database,
     private readonly store: GroupsStore,
     private readonly rejections: RejectionsStore,
+    private readonly waiters: PollWaiters,
     private readonly wakeups: Wakeups,
     private readonly metrics: GroupMetrics,
   ) {}
@@ -27,6 +29,7 @@ export class GroupBalancer {
     group: string,
     change: (row: GroupRow, tx: Transaction) => Promise<{ result: Result; left?: string }>,
   ): Promise<Result> {
+    await this.waiters.keepAlive();
     const done = await this.database.transaction(async (tx) => {
       const row = await this.store.lock(group, tx);
       const { result, left } = await change(row, tx);

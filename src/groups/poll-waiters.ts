@@ -42,6 +42,7 @@ export class PollWaiters implements BeforeApplicationShutdown {
   /** By partition: every batch of messages looks up the waiters of its partitions. */
   private readonly readers = new Map<number, Set<Waiter>>();
   private readonly loop: Loop;
+  private touching: Promise<void> = Promise.resolve();
   private stopping = false;
 
   constructor(
@@ -58,6 +59,13 @@ export class PollWaiters implements BeforeApplicationShutdown {
   /** It has committed what kept more from its poll, which may wait at any replica. */
   announce(member: string): void {
     this.wakeups.announce(MEMBER_WAKEUPS, new Set([memberIdOf(member)]));
+  }
+
+  /** Before members are dropped as silent: on a busy machine the pass that does this may be late. */
+  keepAlive(): Promise<void> {
+    const touch = () => this.touch();
+    this.touching = this.touching.then(touch, touch);
+    return this.touching;
   }
 
   /** Until there are messages or the assignment may have changed; `closed`: the client went away. */
@@ -126,9 +134,10 @@ export class PollWaiters implements BeforeApplicationShutdown {
       if (members.size === 0 || members.has(memberIdOf(waiter.member))) waiter.end('changed');
   }
 
-  private async touch(due: readonly Waiter[]): Promise<void> {
-    if (due.length === 0) return;
+  private async touch(): Promise<void> {
     const nowMs = performance.now();
+    const due = [...this.waiters].filter((waiter) => isTouchDue(waiter, nowMs));
+    if (due.length === 0) return;
     await this.store.touchAll(due);
     for (const { seen, untilMs, sessionMs } of due) seen.atMs = Math.min(nowMs, untilMs - sessionMs / 2);
   }
@@ -142,7 +151,7 @@ export class PollWaiters implements BeforeApplicationShutdown {
       if ((lowest.get(partition)?.next ?? Number.POSITIVE_INFINITY) > one.next) lowest.set(partition, one);
     }
     const groups = [...new Set(waiting.map(({ group }) => group))];
-    await this.touch(waiting.filter((waiter) => isTouchDue(waiter, performance.now())));
+    await this.keepAlive();
     const blocked = waiting.flatMap((waiter) => {
       const { group, member, committed } = waiter;
       return committed === undefined ? [] : [{ group, member, committed, waiter }];
@@ -154,7 +163,7 @@ export class PollWaiters implements BeforeApplicationShutdown {
     const unbalanced = changes.filter(({ kind }) => kind === 'group');
     if (unbalanced.length) this.wakeMembers(new Set(unbalanced.map(({ number }) => number)));
     for (const { kind, number } of changes) if (kind === 'member') blocked[number]!.waiter.end('changed');
-    return 'idle';
+    return { afterMs: Math.min(POLL_MS, ...waiting.map(({ sessionMs }) => sessionMs / 4)) };
   }
 }
 

@@ -32,19 +32,25 @@ export const TOUCH_WAITING = prepared(`
 
 /**
  * poll.heartbeats — of the members whose polls wait at this replica: not more often than necessary, and up to half a session
- * before the end of the wait. $1 groups, $2 members, $3 ms until the end of their waits
+ * before the end of the wait. A row that is locked gets a heartbeat of its own, or is removed: it is not waited for, because two
+ * statements that lock members in different orders would wait for each other. $1 groups, $2 members, $3 ms until the end of their waits
  */
 export const TOUCH_ALL = `
-  UPDATE group_member AS member SET seen_at = LEAST(now.at, due.at)
-  FROM unnest($1::integer[], $2::uuid[], $3::float8[]) AS waiting(group_number, id, left_ms)
-  JOIN consumer_group ON consumer_group.number = waiting.group_number
-  CROSS JOIN (SELECT clock_timestamp() AS at) AS now
-  CROSS JOIN LATERAL (
-    SELECT now.at + (waiting.left_ms - consumer_group.session_ms / 2) * interval '1 millisecond' AS at
-  ) AS due
-  WHERE member.group_number = waiting.group_number AND member.id = waiting.id
-    AND LEAST(now.at, due.at) > member.seen_at
-    AND (due.at <= now.at OR member.seen_at < now.at - consumer_group.session_ms * interval '1 millisecond' / 4)`;
+  WITH due AS MATERIALIZED (
+    SELECT member.group_number, member.id, LEAST(now.at, last.at) AS at
+    FROM unnest($1::integer[], $2::uuid[], $3::float8[]) AS waiting(group_number, id, left_ms)
+    JOIN consumer_group ON consumer_group.number = waiting.group_number
+    JOIN group_member AS member ON member.group_number = waiting.group_number AND member.id = waiting.id
+    CROSS JOIN (SELECT clock_timestamp() AS at) AS now
+    CROSS JOIN LATERAL (
+      SELECT now.at + (waiting.left_ms - consumer_group.session_ms / 2) * interval '1 millisecond' AS at
+    ) AS last
+    WHERE LEAST(now.at, last.at) > member.seen_at
+      AND (last.at <= now.at OR member.seen_at < now.at - consumer_group.session_ms * interval '1 millisecond' / 4)
+    FOR NO KEY UPDATE OF member SKIP LOCKED
+  )
+  UPDATE group_member AS member SET seen_at = due.at FROM due
+  WHERE member.group_number = due.group_number AND member.id = due.id`;
 
 const ITEMS = `
   item AS MATERIALIZED (

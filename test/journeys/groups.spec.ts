@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
+import { Loops } from '../../src/clock/loops.ts';
 import { CONSUME_KEY, startApp } from '../support/app.ts';
 import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
@@ -41,7 +42,12 @@ async function createGroup(
   const topic = `orders-${++number}`;
   const group = `billing-${number}`;
   expect((await call('PUT', `/v1/topics/${topic}`, { partitions })).status).toBe(201);
-  const { status, body } = await call('PUT', `/v1/groups/${group}`, { topics: [topic], ...definition });
+  const { status, body } = await call('PUT', `/v1/groups/${group}`, {
+    topics: [topic],
+    // On a busy machine a member may be silent for long.
+    session: '10m',
+    ...definition,
+  });
   expect([status, body.errors]).toEqual([201, undefined]);
   return { topic, group };
 }
@@ -260,7 +266,7 @@ describe('members of a group', () => {
   });
 
   it('B8: that die lose what they had to others, with the next attempt', async () => {
-    const { topic, group } = await createGroup({ session: '1s' });
+    const { topic, group } = await createGroup({ session: '2s' });
     await post(topic, 40);
     const one = await join(group);
     const first = await poll(group, one.member);
@@ -283,7 +289,7 @@ describe('members of a group', () => {
   });
 
   it('B8: a message that kills every consumer becomes a dead letter, alone', async () => {
-    const { topic, group } = await createGroup({ session: '1s', attempts: 3 }, 1);
+    const { topic, group } = await createGroup({ session: '2s', attempts: 3 }, 1);
     await post(topic, 4);
     const sizes: number[] = [];
     for (let death = 0; death < 3; death++) {
@@ -376,6 +382,25 @@ describe('a poll', () => {
     expect((await poll(group, member, { wait: '8s' })).batches).toEqual([]);
     await post(topic, 1);
     expect((await poll(group, member)).batches).toHaveLength(1);
+  });
+
+  it('keeps its member alive if the loop that stores that is late', async () => {
+    const { group } = await createGroup({ session: '1s' });
+    const busy = await startApp(database);
+    const join = () => busy.call('POST', `/v1/groups/${group}/members`, { body: {} });
+    const { member } = (await join()).body;
+    const waiting = busy.call('POST', `/v1/groups/${group}/poll`, { body: { member, wait: '50s' } });
+    await untilPolling(member);
+    await busy.app.nest.get(Loops).beforeApplicationShutdown();
+    await until(async () => {
+      const { members } = (await call('GET', `/v1/groups/${group}`)).body;
+      return !members[0].alive;
+    });
+    await join();
+    const { members } = (await call('GET', `/v1/groups/${group}`)).body;
+    expect(members.map(({ member }: { member: string }) => member)).toContain(member);
+    await busy.close();
+    expect((await waiting).status).toBe(200);
   });
 
   it('is no sign of life at its end: half a session is left to poll again', async () => {
