@@ -105,6 +105,18 @@ describe('import', () => {
     expect([await ids(), await inbox()]).toEqual([[], []]);
   });
 
+  it('takes 2,000 lines at most, without blank ones', async () => {
+    const some = (count: number) => Array.from({ length: count }, (_, n) => line(`m-${n}`)).join('\n\n\r\n');
+    expect((await send(some(2_000))).body).toEqual({ imported: 2_000, duplicates: 0 });
+    const more = await send(some(2_001));
+    expect([more.status, more.body.detail]).toEqual([
+      422,
+      'A request may have 2000 lines; send the others in another one.',
+    ]);
+    const { body } = await send(`\n\r\n${line('x')}\n\n[]`, '?firstLine=11');
+    expect(body.errors.map(({ pointer }: { pointer: string }) => pointer)).toEqual(['/15']);
+  });
+
   it('refuses a line that is another message than the stored one, and imports nothing', async () => {
     await send(line('a'));
     const other = await send([line('b'), line('a', { payload: 2 })].join('\n'));

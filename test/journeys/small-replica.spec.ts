@@ -8,6 +8,7 @@ import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 const BATCH = '/v1/messages/batch';
+const IMPORT = '/v1/history/import';
 const EVENTS = { 'content-type': 'application/cloudevents-batch+json' };
 const TOKEN = 'sk_a_12345678';
 const AS_ADMIN = { authorization: `Bearer ${TOKEN}` };
@@ -85,6 +86,13 @@ describe('a replica with the memory of deploy/kubernetes', () => {
     await expectRefusal(422, '', `{"mode":${zeros(MIB - 100)}}`, '/v1/listeners/x', {}, 'PUT');
   });
 
+  it.each(['\n', '\r\n'])('imports nothing of 16 MiB of blank lines and continues: %j', async (end) => {
+    const lines = { 'content-type': 'application/x-ndjson' };
+    const { status, text } = await call('POST', IMPORT, end.repeat((16 * MIB) / end.length), lines);
+    expect([status, JSON.parse(text)]).toEqual([200, { imported: 0, duplicates: 0 }]);
+    await expectServed();
+  });
+
   it('refuses six of the largest at a time, and serves other requests', async () => {
     const body = `{"messages":${zeros(16 * MIB)}}`;
     const responses = await Promise.all(Array.from({ length: 6 }, () => call('POST', BATCH, body)));
@@ -111,6 +119,20 @@ describe('a replica with the memory of deploy/kubernetes', () => {
     await until(async () => (await call('POST', path, JSON.stringify(body))).status === 200);
     await expectServed();
     for (const socket of silent) socket.destroy();
+  });
+
+  it('lists forty groups of 12,800 partitions each, three times at once', async () => {
+    const topics = Array.from({ length: 50 }, (_, n) => `wide-${n}`);
+    for (const topic of topics) await send('PUT', `/v1/topics/${topic}`, { partitions: 256 });
+    for (let n = 0; n < 40; n++) await send('PUT', `/v1/groups/wide-${n}`, { topics: ['wide-0'] });
+    await database.query(`
+      INSERT INTO group_cursor (group_number, topic, partition, start, committed, handed)
+      SELECT consumer_group.number, tail.topic, tail.partition, 0, -1, -1
+      FROM consumer_group CROSS JOIN topic_partition AS tail JOIN topic ON topic.number = tail.topic
+      WHERE consumer_group.name LIKE 'wide-%' AND topic.name LIKE 'wide-%' ON CONFLICT DO NOTHING`);
+    const calls = Array.from({ length: 3 }, () => call('GET', '/v1/groups?limit=500'));
+    expect([...new Set((await Promise.all(calls)).map(({ status }) => status))]).toEqual([200]);
+    await expectServed();
   });
 
   it.each(['/v1/messages/shared', '/v1/dead-letters/shared'])(
