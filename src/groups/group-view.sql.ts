@@ -25,6 +25,36 @@ export const VIEW_PARTITIONS = `
   WHERE cursor.group_number = $1 ORDER BY topic.name, cursor.partition, cursor.start`;
 
 /**
+ * groups.viewLags — of each group what a list shows: a group can have 12,800 partitions, too many to load for each of a page.
+ * Counted as `partitionView` does. $1 groups
+ */
+export const VIEW_LAGS = `
+  SELECT listed.number, behind.lag, behind.lag_seconds AS "lagSeconds",
+         (SELECT count(*)::int FROM group_member AS member JOIN consumer_group ON consumer_group.number = member.group_number
+          WHERE member.group_number = listed.number
+            AND member.seen_at >= clock_timestamp() - consumer_group.session_ms * interval '1 millisecond') AS members
+  FROM unnest($1::integer[]) AS listed(number)
+  CROSS JOIN LATERAL (
+    SELECT COALESCE(sum(place.lag), 0)::bigint AS lag,
+           round(GREATEST(0, COALESCE(EXTRACT(epoch FROM clock_timestamp() - min(entry.at)), 0)), 3)::float8 AS lag_seconds
+    FROM (
+      SELECT cursor.topic, cursor.partition, cursor.committed,
+             cursor.handed - cursor.committed
+               + GREATEST(0, COALESCE(cursor.bound, tail.next - 1) - GREATEST(cursor.handed, tail.earliest - 1)) AS lag
+      FROM group_cursor AS cursor
+      JOIN topic ON topic.number = cursor.topic
+      JOIN topic_partition AS tail ON tail.topic = cursor.topic AND tail.partition = cursor.partition
+      WHERE cursor.group_number = listed.number
+    ) AS place
+    LEFT JOIN LATERAL (
+      SELECT entry.at FROM topic_entry AS entry
+      WHERE place.lag > 0 AND entry.topic = place.topic AND entry.partition = place.partition
+        AND entry."offset" > place.committed
+      ORDER BY entry."offset" LIMIT 1
+    ) AS entry ON true
+  ) AS behind`;
+
+/**
  * groups.ofMessage — where a message is in the logs that groups read, and how far each group is: by the first cursor that ends
  * at the message or later. If that starts after the message, the group is past it. $1 position of the message
  */

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Reads } from '../database/reads.ts';
 import type { GroupRow } from './group.ts';
-import { GROUPS_OF_MESSAGE, VIEW_MEMBERS, VIEW_PARTITIONS } from './group-view.sql.ts';
+import { GROUPS_OF_MESSAGE, VIEW_LAGS, VIEW_MEMBERS, VIEW_PARTITIONS } from './group-view.sql.ts';
 import type { GroupDetails, MemberView, MessageInGroup, PartitionView } from './groups.openapi.ts';
 
 interface MemberRow {
@@ -12,6 +12,13 @@ interface MemberRow {
   readonly alive: boolean;
   readonly in_flight: number;
   readonly partitions: number;
+}
+
+export interface GroupLag {
+  readonly lag: number;
+  readonly lagSeconds: number;
+  /** Live ones. */
+  readonly members: number;
 }
 
 export interface PartitionRow {
@@ -65,6 +72,14 @@ export class GroupViews {
       members: members.map(memberView),
       partitions: views,
     };
+  }
+
+  /** What a list shows of these groups, in one query. */
+  async withLags<Row extends Pick<GroupRow, 'number'>>(rows: readonly Row[]): Promise<(Row & GroupLag)[]> {
+    const numbers = rows.map(({ number }) => number);
+    const lags = await this.reads.query<GroupLag & { number: number }>(VIEW_LAGS, [numbers]);
+    const byNumber = new Map(lags.map((lag) => [lag.number, lag]));
+    return rows.map((row) => ({ ...row, ...byNumber.get(row.number)! }));
   }
 
   /** The status of a message in every group that reads a topic it is in. */

@@ -93,16 +93,11 @@ export class GroupsController {
   async list(@Req() request: FastifyRequest) {
     return pageByName(
       request.query,
-      (after, limit) => this.store.page(after, limit),
-      async (row): Promise<ListedGroup> => {
-        const { lag, lagSeconds, members } = await this.views.detailsOf(row);
-        return {
-          ...definitionView(row),
-          lag,
-          lagSeconds,
-          members: members.filter(({ alive }) => alive).length,
-        };
-      },
+      async (after, limit) => this.views.withLags(await this.store.page(after, limit)),
+      ({ lag, lagSeconds, members, ...row }): ListedGroup => ({
+        ...definitionView(row),
+        ...{ lag, lagSeconds, members },
+      }),
     );
   }
 

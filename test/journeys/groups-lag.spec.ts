@@ -36,6 +36,18 @@ async function backlogOnce(group: string, wanted: Record<string, number>) {
   });
 }
 
+/** The list counts in the database what the view of one group adds up. */
+async function expectListed(group: string): Promise<void> {
+  const { items } = await client.expect(200, 'GET', '/v1/groups?limit=500');
+  const { lag, lagSeconds, members } = items.find(({ name }: { name: string }) => name === group);
+  const one = await client.expect(200, 'GET', `/v1/groups/${group}`);
+  expect({ lag, members }).toEqual({
+    lag: one.lag,
+    members: one.members.filter(({ alive }: { alive: boolean }) => alive).length,
+  });
+  expect(Math.sign(one.lagSeconds - lagSeconds)).toBe(one.lagSeconds === 0 ? 0 : 1);
+}
+
 const numberOf = (topic: string) => `(SELECT number FROM topic WHERE name = '${topic}')`;
 
 describe('the lag of a group', () => {
@@ -51,6 +63,7 @@ describe('the lag of a group', () => {
     expect(before.lag_seconds).toBeGreaterThan(0);
     expect(before.lag_seconds).toBeLessThan(100);
     await backlogOnce(group, { lag: 40, members: 0, unownedPartitions: 4, expired: 0, deadLetters: 0 });
+    await expectListed(group);
 
     const member = await client.join(group);
     const { batches } = await client.poll(group, member);
@@ -59,9 +72,11 @@ describe('the lag of a group', () => {
     await client.commit(group, member, second, 0);
     const old = await metricsOnce(group, { lag_messages: 39 });
     expect(old.lag_seconds).toBeGreaterThanOrEqual(100);
+    await expectListed(group);
     for (const batch of batches) await client.commit(group, member, batch, batch.to);
     await metricsOnce(group, { lag_messages: 0, lag_seconds: 0, members: 1, partitions_unowned: 0 });
     await backlogOnce(group, { lag: 0, lagSeconds: 0, members: 1, unownedPartitions: 0 });
+    await expectListed(group);
     await metricsOnce(other, { lag_messages: 40 });
     expect((await metricsOf(replica))(`topic_messages{topic="${topic}"}`)).toBe(40);
   });
