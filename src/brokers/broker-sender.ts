@@ -17,6 +17,8 @@ const CONNECT_TIMEOUT_MS = 10_000;
 interface Session {
   readonly revision: number;
   readonly sink: Promise<Sink>;
+  /** Once it is connected. */
+  open: Sink | undefined;
   /** Publishes that wait for this connection or on it. */
   inFlight: number;
   /** When the broker last acknowledged something. */
@@ -90,11 +92,23 @@ export class BrokerSender {
 
   private sessionOf(target: SinkTarget, timeoutMs: number): Session {
     const known = this.sessions.get(target.number);
-    if (known?.revision === target.revision) return known;
+    if (known?.revision === target.revision && !known.open?.isClosed) return known;
     if (known) this.retire(target.number);
     const sink = this.connect(target, Math.min(timeoutMs, CONNECT_TIMEOUT_MS));
-    sink.catch(() => undefined);
-    const session = { revision: target.revision, sink, inFlight: 0, acknowledgedAtMs: 0, isRetired: false };
+    const session: Session = {
+      revision: target.revision,
+      sink,
+      open: undefined,
+      inFlight: 0,
+      acknowledgedAtMs: 0,
+      isRetired: false,
+    };
+    sink.then(
+      (open) => {
+        session.open = open;
+      },
+      () => undefined,
+    );
     this.sessions.set(target.number, session);
     return session;
   }
