@@ -76,11 +76,20 @@ module.exports = {
       to: { path: 'node_modules/rabbitmq-client/' },
     },
     {
+      name: 'kafka-client-only-in-its-folder',
+      severity: 'error',
+      from: { path: '^(src|migrations)/', pathNot: ['^src/brokers/kafka/', SPEC] },
+      to: { path: 'node_modules/@platformatic/' },
+    },
+    {
       name: 'broker-clients-are-loaded-on-demand',
       severity: 'error',
       comment: 'A service without such listeners starts without these packages.',
-      from: { path: '^(src|migrations)/', pathNot: ['^src/brokers/(nats|rabbitmq)/', SPEC] },
-      to: { path: '^src/brokers/(nats|rabbitmq)/', dependencyTypesNot: ['type-only', 'dynamic-import'] },
+      from: { path: '^(src|migrations)/', pathNot: ['^src/brokers/(nats|rabbitmq|kafka)/', SPEC] },
+      to: {
+        path: '^src/brokers/(nats|rabbitmq|kafka)/',
+        dependencyTypesNot: ['type-only', 'dynamic-import'],
+      },
     },
     {
       name: 'outbox-imports-no-later-stage',

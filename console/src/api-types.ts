@@ -248,7 +248,7 @@ export interface ListenerHealth {
   readonly rate: { readonly perSecond: number | null; readonly limitedUntil: string | null };
 }
 
-export type ListenerMode = 'webhook' | 'pull' | 'nats' | 'rabbitmq';
+export type ListenerMode = 'webhook' | 'pull' | 'nats' | 'rabbitmq' | 'kafka';
 
 export interface NatsTarget {
   readonly servers: readonly string[];
@@ -262,11 +262,18 @@ export interface RabbitTarget {
   readonly routingKey?: string;
 }
 
+export interface KafkaTarget {
+  readonly servers: readonly string[];
+  readonly topic: string;
+  readonly mechanism?: string;
+}
+
 export interface Listener {
   readonly name: string;
   readonly mode: ListenerMode;
   readonly nats?: NatsTarget;
   readonly rabbitmq?: RabbitTarget;
+  readonly kafka?: KafkaTarget;
   /** Which there are; their values are never shown. */
   readonly credentials?: Readonly<Record<string, string>>;
   readonly types: readonly string[];

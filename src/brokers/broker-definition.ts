@@ -1,12 +1,13 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
-import { ValidateNested } from 'class-validator';
+import { IsIn, ValidateNested } from 'class-validator';
 import { anObject, aText, listOf, Must } from '../http/definition-rules.ts';
 import { Optional } from '../http/optional.ts';
 
 export const MAX_SERVERS = 10;
 const MAX_PEM = 64 * 1024;
 const MAX_NAME = 255;
+const KAFKA_MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
 
 function aPem(value: unknown): string | undefined {
   const fault = textUpTo(MAX_PEM)(value);
@@ -41,12 +42,12 @@ export class BrokerServers {
     maxItems: MAX_SERVERS,
     example: ['nats://nats.example.com:4222'],
     description:
-      'Tried in this order; other servers that the broker names are not used. `nats://` or `tls://`, `amqp://` or `amqps://`. Public, unless EGRESS_ALLOW permits more.',
+      'Tried in this order. `nats://` or `tls://`, `amqp://` or `amqps://`, `kafka://` or `kafka+ssl://`. Other servers that the broker names are used only with Kafka. Public, unless EGRESS_ALLOW permits more.',
   })
   @Must(listOf(1, MAX_SERVERS))
   servers: string[];
 
-  @ApiPropertyOptional({ description: 'For `tls://` and `amqps://`.' })
+  @ApiPropertyOptional({ description: 'For `tls://`, `amqps://` and `kafka+ssl://`.' })
   @Optional()
   @Must(anObject)
   @ValidateNested()
@@ -90,6 +91,24 @@ export class RabbitTarget extends BrokerServers {
   @Optional()
   @Must(textUpTo(MAX_NAME))
   vhost?: string;
+}
+
+export class KafkaTarget extends BrokerServers {
+  @ApiProperty({
+    example: 'orders',
+    description: 'It must exist. The key of a message decides its partition, as with other clients.',
+  })
+  @Must(textUpTo(MAX_NAME))
+  topic: string;
+
+  @ApiPropertyOptional({
+    enum: KAFKA_MECHANISMS,
+    default: 'scram-sha-512',
+    description: 'Of SASL, if the credentials have a username.',
+  })
+  @Optional()
+  @IsIn(KAFKA_MECHANISMS, { message: `must be ${KAFKA_MECHANISMS.join(', ')}` })
+  mechanism?: (typeof KAFKA_MECHANISMS)[number];
 }
 
 /** What a source reads. */

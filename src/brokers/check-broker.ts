@@ -2,20 +2,29 @@ import { pointerTo } from '../http/pointer.ts';
 import type { FieldError } from '../http/problems.ts';
 import type { Verdict } from '../webhooks/egress-guard.ts';
 import type { BrokerMode } from './broker.ts';
-import { missingClient } from './kinds.ts';
+import { kindOf, missingClient } from './kinds.ts';
 import { serverAddress } from './server-address.ts';
-import { subjectFault, templateFault } from './template.ts';
+import { subjectFault, templateFault, topicFault } from './template.ts';
 
 /** Whether a connection to this server may be made. */
 export type ServerCheck = (host: string, port: number) => Promise<Verdict>;
 
 const HIDDEN = '(hidden)';
+const MIXED = 'must be all kafka:// or all kafka+ssl://';
 /** Which credentials go together, by mode. */
 const LOGINS: Readonly<Record<BrokerMode, readonly (readonly string[])[]>> = {
   nats: [['username', 'password'], ['token'], ['creds']],
   rabbitmq: [['username', 'password']],
+  kafka: [['username', 'password']],
 };
 const CERTIFICATE = ['certificate', 'privateKey'];
+
+/** The field that says where messages go, by mode. */
+const PLACES: Readonly<Record<BrokerMode, readonly [string, (text: string) => string | undefined]>> = {
+  nats: ['subject', subjectFault],
+  rabbitmq: ['routingKey', templateFault],
+  kafka: ['topic', topicFault],
+};
 
 /** What is wrong with the part of a definition that names a broker; its shape was checked before. */
 export async function brokerFaults(
@@ -23,7 +32,7 @@ export async function brokerFaults(
   value: Record<string, unknown>,
   checkServer: ServerCheck,
 ): Promise<FieldError[]> {
-  const missing = await missingClient(mode);
+  const missing = await missingClient(() => kindOf(mode));
   const target = value[mode];
   return [
     ...(missing === undefined ? [] : [{ pointer: '/mode', detail: missing }]),
@@ -51,13 +60,19 @@ async function serverFaults(
   checkServer: ServerCheck,
 ): Promise<FieldError[]> {
   if (!Array.isArray(servers)) return [];
+  const mixed = mode === 'kafka' && isMixed(servers);
   const faults = await Promise.all(
     servers.slice(0, 10).map(async (server, index) => {
       const detail = await serverFault(mode, server, checkServer);
       return detail === undefined ? [] : [{ pointer: `/${mode}/servers/${index}`, detail }];
     }),
   );
-  return faults.flat();
+  return [...faults.flat(), ...(mixed ? [{ pointer: '/kafka/servers', detail: MIXED }] : [])];
+}
+
+/** The addresses that a cluster names have no scheme. */
+function isMixed(servers: readonly unknown[]): boolean {
+  return new Set(servers.map((server) => String(server).split(':')[0])).size > 1;
 }
 
 async function serverFault(
@@ -72,8 +87,7 @@ async function serverFault(
 }
 
 function placeFaults(mode: BrokerMode, target: Record<string, unknown>): FieldError[] {
-  const [field, check] =
-    mode === 'nats' ? (['subject', subjectFault] as const) : (['routingKey', templateFault] as const);
+  const [field, check] = PLACES[mode];
   const template = target[field];
   const fault = typeof template === 'string' && template !== '' ? check(template) : undefined;
   return fault === undefined ? [] : [{ pointer: `/${mode}/${field}`, detail: fault }];

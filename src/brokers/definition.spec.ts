@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { missingClient } from './kinds.ts';
+import { BROKER_MODES } from './broker.ts';
+import { kindOf, missingClient } from './kinds.ts';
 import { serverAddress } from './server-address.ts';
 import { filled, subjectFault, subjectToken } from './template.ts';
 
@@ -66,10 +67,10 @@ describe('a subject', () => {
 describe('a client that is not installed', () => {
   it('is named, with what to do', async () => {
     const load = () => import('@sluice/not-a-package' as string);
-    expect(await missingClient('nats', load)).toBe(
+    expect(await missingClient(load)).toBe(
       'needs the package @sluice/not-a-package, which is not installed: npm install @sluice/not-a-package',
     );
-    expect(await missingClient('nats')).toBeUndefined();
-    await expect(missingClient('nats', () => Promise.reject(new Error('other')))).rejects.toThrow('other');
+    for (const mode of BROKER_MODES) expect(await missingClient(() => kindOf(mode))).toBeUndefined();
+    await expect(missingClient(() => Promise.reject(new Error('other')))).rejects.toThrow('other');
   });
 });

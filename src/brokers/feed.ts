@@ -1,6 +1,5 @@
 import type { CallFailure } from '../webhooks/call-failures.ts';
 import type { EgressGuard } from '../webhooks/egress-guard.ts';
-import type { BrokerMode } from './broker.ts';
 import type { BrokerCredentials, NatsOrigin, RabbitOrigin } from './broker-definition.ts';
 
 /** A message as a broker handed it out. */
@@ -38,7 +37,8 @@ export interface Feed {
 export type FeedOrigin = Readonly<({ mode: 'nats' } & NatsOrigin) | ({ mode: 'rabbitmq' } & RabbitOrigin)> & {
   readonly credentials: BrokerCredentials;
 };
-export type FeedOriginOf<Mode extends BrokerMode> = Extract<FeedOrigin, { mode: Mode }>;
+export type FeedMode = FeedOrigin['mode'];
+export type FeedOriginOf<Mode extends FeedMode> = Extract<FeedOrigin, { mode: Mode }>;
 
 export interface FeedOptions {
   readonly guard: EgressGuard;
@@ -51,7 +51,7 @@ export interface FeedOptions {
 }
 
 /** What reads from one kind of broker. */
-export interface FeedKind<Mode extends BrokerMode = BrokerMode> {
+export interface FeedKind<Mode extends FeedMode = FeedMode> {
   open(origin: FeedOriginOf<Mode>, options: FeedOptions): Promise<Feed>;
   failureOf(error: unknown): CallFailure | undefined;
 }

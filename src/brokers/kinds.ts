@@ -5,19 +5,17 @@ import type { SinkKind } from './sink.ts';
 const LOADERS: Readonly<Record<BrokerMode, () => Promise<SinkKind>>> = {
   nats: async () => (await import('./nats/nats-sink.ts')).NATS_SINKS as SinkKind,
   rabbitmq: async () => (await import('./rabbitmq/rabbit-sink.ts')).RABBIT_SINKS as SinkKind,
+  kafka: async () => (await import('./kafka/kafka-sink.ts')).KAFKA_SINKS as SinkKind,
 };
 
 export function kindOf(mode: BrokerMode): Promise<SinkKind> {
   return LOADERS[mode]();
 }
 
-/** Why listeners of this mode cannot be served; undefined: they can. */
-export async function missingClient(
-  mode: BrokerMode,
-  load: (mode: BrokerMode) => Promise<unknown> = kindOf,
-): Promise<string | undefined> {
+/** Why what this loads cannot be used here; undefined: it can. */
+export async function missingClient(load: () => Promise<unknown>): Promise<string | undefined> {
   try {
-    await load(mode);
+    await load();
     return undefined;
   } catch (error) {
     const name = missingPackage(error);

@@ -16,6 +16,7 @@ interface Schemes {
 const SCHEMES: Readonly<Record<BrokerMode, Schemes>> = {
   nats: { plain: 'nats', tls: 'tls', plainPort: 4222, tlsPort: 4222 },
   rabbitmq: { plain: 'amqp', tls: 'amqps', plainPort: 5672, tlsPort: 5671 },
+  kafka: { plain: 'kafka', tls: 'kafka+ssl', plainPort: 9092, tlsPort: 9093 },
 };
 const FORM = /^([a-z+]+):\/\/(\[[0-9a-fA-F:.]+\]|[^\s/?#@:[\]]+)(?::(\d{1,5}))?\/?$/;
 

@@ -4,10 +4,9 @@ import { anObject, aText, Must } from '../http/definition-rules.ts';
 import { Optional } from '../http/optional.ts';
 import { type FieldError, invalidFields } from '../http/problems.ts';
 import { validated } from '../http/valid-body.ts';
-import type { BrokerMode } from './broker.ts';
 import { BrokerCredentials, NatsOrigin, RabbitOrigin } from './broker-definition.ts';
 import { connectionFaults, type ServerCheck } from './check-broker.ts';
-import type { FeedOrigin } from './feed.ts';
+import type { FeedMode, FeedOrigin } from './feed.ts';
 import { feedKindOf } from './feed-kinds.ts';
 import { missingClient } from './kinds.ts';
 
@@ -67,13 +66,13 @@ export async function checkSource(body: unknown, checkServer: ServerCheck): Prom
   const { nats, rabbitmq, credentials = {}, type } = entry;
   if (!nats === !rabbitmq)
     throw invalidFields([{ pointer: '', detail: 'must have either "nats" or "rabbitmq"' }]);
-  const mode: BrokerMode = nats ? 'nats' : 'rabbitmq';
+  const mode: FeedMode = nats ? 'nats' : 'rabbitmq';
   const errors: FieldError[] = await connectionFaults(
     mode,
     entry as object as Record<string, unknown>,
     checkServer,
   );
-  const missing = await missingClient(mode, feedKindOf);
+  const missing = await missingClient(() => feedKindOf(mode));
   if (missing !== undefined) errors.push({ pointer: `/${mode}`, detail: missing });
   if (errors.length > 0) throw invalidFields(errors);
   const place = nats ? nats.stream : rabbitmq!.queue;

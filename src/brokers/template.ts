@@ -45,3 +45,9 @@ export function subjectToken(text: string): string {
     ).join(''),
   );
 }
+
+/** What Kafka accepts as the name of a topic. */
+export function topicFault(topic: string): string | undefined {
+  if (/^[A-Za-z0-9._-]{1,249}$/.test(topic) && topic !== '.' && topic !== '..') return undefined;
+  return 'must be 1 to 249 letters, digits and ._-';
+}

@@ -208,6 +208,7 @@ const PENDING_OF: Readonly<Record<ListenerMode, string>> = {
   pull: 'messages that are meant for its consumers',
   nats: FOR_BROKER,
   rabbitmq: FOR_BROKER,
+  kafka: FOR_BROKER,
 };
 
 function newSecrets(definition: ListenerDefinition): Confidential['secrets'] {

@@ -2,7 +2,7 @@ import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import { IsBoolean, IsIn, ValidateNested } from 'class-validator';
 import { BROKER_MODES, type BrokerMode } from '../brokers/broker.ts';
-import { BrokerCredentials, NatsTarget, RabbitTarget } from '../brokers/broker-definition.ts';
+import { BrokerCredentials, KafkaTarget, NatsTarget, RabbitTarget } from '../brokers/broker-definition.ts';
 import {
   anObject,
   aText,
@@ -85,7 +85,7 @@ export class ListenerDefinition {
     enum: LISTENER_MODES,
     default: 'webhook',
     description:
-      '`pull`: a work queue; consumers fetch the messages with `POST …/pull`. `nats`, `rabbitmq`: published to that broker. Can be changed when nothing is pending.',
+      '`pull`: a work queue; consumers fetch the messages with `POST …/pull`. `nats`, `rabbitmq`, `kafka`: published to that broker. Can be changed when nothing is pending.',
   })
   @Optional()
   @IsIn(LISTENER_MODES, { message: `must be ${quotedList(LISTENER_MODES)}` })
@@ -123,6 +123,13 @@ export class ListenerDefinition {
   @ValidateNested()
   @Type(() => RabbitTarget)
   rabbitmq?: RabbitTarget;
+
+  @ApiPropertyOptional({ description: 'Required for the mode `kafka`: the topic to publish to.' })
+  @Optional()
+  @Must(anObject)
+  @ValidateNested()
+  @Type(() => KafkaTarget)
+  kafka?: KafkaTarget;
 
   @ApiPropertyOptional({
     description:

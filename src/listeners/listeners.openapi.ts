@@ -81,6 +81,10 @@ const OF_BROKERS = {
     ),
     description: 'Only with the mode `rabbitmq`.',
   },
+  kafka: {
+    ...s.object({ servers: s.list(s.TEXT), topic: s.TEXT }, { mechanism: s.TEXT, tls: TLS }),
+    description: 'Only with the mode `kafka`.',
+  },
   credentials: {
     ...s.map(s.TEXT),
     description: 'Only of a broker: which there are. Their values are never shown.',

@@ -86,6 +86,7 @@ const PLANTED: Record<string, [from: string, to: string][]> = {
   'brokers-import-only-webhooks': [['src/brokers/a.ts', '../listeners/listeners.ts']],
   'nats-client-only-in-its-folder': [['src/brokers/b.ts', '@nats-io/transport-node']],
   'rabbitmq-client-only-in-its-folder': [['src/brokers/nats/a.ts', 'rabbitmq-client']],
+  'kafka-client-only-in-its-folder': [['src/brokers/d.ts', '@platformatic/kafka']],
   'broker-clients-are-loaded-on-demand': [['src/brokers/c.ts', './nats/nats-sink.ts']],
   'undici-only-in-the-sender': [['src/outbox/b.ts', 'undici']],
   'migrations-are-frozen': [['migrations/1-first.ts', '../src/lanes/lanes.ts']],
@@ -234,9 +235,16 @@ function plant(
   file('tsconfig.json', '{"compilerOptions":{"module":"nodenext","moduleResolution":"nodenext"}}');
   file(
     'package.json',
-    '{"type":"module","dependencies":{"undici":"1","@nats-io/transport-node":"1","rabbitmq-client":"1"},"devDependencies":{"supertest":"1","typescript":"6"}}',
+    '{"type":"module","dependencies":{"undici":"1","@nats-io/transport-node":"1","rabbitmq-client":"1","@platformatic/kafka":"1"},"devDependencies":{"supertest":"1","typescript":"6"}}',
   );
-  for (const name of ['undici', '@nats-io/transport-node', 'rabbitmq-client', 'supertest', 'stowaway']) {
+  for (const name of [
+    'undici',
+    '@nats-io/transport-node',
+    'rabbitmq-client',
+    '@platformatic/kafka',
+    'supertest',
+    'stowaway',
+  ]) {
     file(`node_modules/${name}/package.json`, `{"name":"${name}","version":"1.0.0","main":"index.js"}`);
     file(`node_modules/${name}/index.js`, 'module.exports = {};');
   }

@@ -85,6 +85,43 @@ describe('the definition of a sink', () => {
       '/rabbitmq/servers/0',
       /must be amqp:/,
     ],
+    [
+      'a topic that Kafka refuses',
+      { mode: 'kafka', nats: undefined, kafka: { servers: ['kafka://1.1.1.1'], topic: 'a b' } },
+      '/kafka/topic',
+      /letters, digits and \._-/,
+    ],
+    [
+      'servers with and without TLS',
+      {
+        mode: 'kafka',
+        nats: undefined,
+        kafka: { servers: ['kafka://1.1.1.1', 'kafka+ssl://1.1.1.2'], topic: 'a' },
+      },
+      '/kafka/servers',
+      /all kafka:/,
+    ],
+    [
+      'a mechanism that is not known',
+      {
+        mode: 'kafka',
+        nats: undefined,
+        kafka: { servers: ['kafka://1.1.1.1'], topic: 'a', mechanism: 'md5' },
+      },
+      '/kafka/mechanism',
+      /must be plain/,
+    ],
+    [
+      'a token for Kafka',
+      {
+        mode: 'kafka',
+        nats: undefined,
+        kafka: { servers: ['kafka://1.1.1.1'], topic: 'a' },
+        credentials: { token: 'x' },
+      },
+      '/credentials',
+      /must be username and password$/,
+    ],
     ['a timeout beyond the lease', { timeout: '55s' }, '/timeout', /at most 50s/],
   ])('with %s is refused', async (_what, more, pointer, detail) => {
     const { status, body } = await put(more);

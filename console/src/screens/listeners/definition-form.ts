@@ -1,6 +1,6 @@
 import type { Listener, ListenerMode } from '../../api-types.ts';
 
-const BROKERS: readonly ListenerMode[] = ['nats', 'rabbitmq'];
+const BROKERS: readonly ListenerMode[] = ['nats', 'rabbitmq', 'kafka'];
 
 /** A field of the definition as a form shows it. */
 export interface Field {
@@ -30,6 +30,12 @@ export const FIELDS: readonly Field[] = [
       'RabbitMQ, as JSON: {"servers": ["amqp://host:5672"], "exchange": "orders", "routingKey": "{key}"}',
     kind: 'json',
     onlyFor: ['rabbitmq'],
+  },
+  {
+    name: 'kafka',
+    label: 'Kafka, as JSON: {"servers": ["kafka://host:9092"], "topic": "orders"}',
+    kind: 'json',
+    onlyFor: ['kafka'],
   },
   {
     name: 'credentials',
@@ -96,9 +102,10 @@ export function isFor(mode: string, { onlyFor }: Field): boolean {
 }
 
 /** Where its messages go, in words. */
-export function destinationOf({ mode, url, nats, rabbitmq }: Listener): string {
+export function destinationOf({ mode, url, nats, rabbitmq, kafka }: Listener): string {
   if (mode === 'pull') return 'A queue that consumers pull from';
   if (rabbitmq) return `${mode}: exchange "${rabbitmq.exchange ?? ''}" at ${rabbitmq.servers.join(', ')}`;
+  if (kafka) return `${mode}: topic ${kafka.topic} at ${kafka.servers.join(', ')}`;
   return nats ? `${mode}: ${nats.subject} at ${nats.servers.join(', ')}` : (url ?? '');
 }
 
