@@ -11,7 +11,7 @@ import { LaneQueue } from '../src/lanes/lane-queue.ts';
 import { OutboxStore } from '../src/outbox/outbox-store.ts';
 import { HandOutStore } from '../src/outbox/pull/hand-out-store.ts';
 import { LeaseStore } from '../src/outbox/pull/lease-store.ts';
-import { DeliverySender } from '../src/outbox/send/delivery-sender.ts';
+import { LaneSender } from '../src/outbox/send/lane-sender.ts';
 import { BatchSettler } from '../src/outbox/settle/batch-settler.ts';
 import { Build } from '../src/rebuild/build.ts';
 import { Replay } from '../src/rebuild/replay.ts';
@@ -55,7 +55,7 @@ export const LOCATIONS: readonly Location[] = [
   },
   { of: LaneQueue, method: 'lease', queue: 'outbox', after: 'outbox: leased' },
   {
-    of: DeliverySender,
+    of: LaneSender,
     method: 'call',
     before: 'outbox: not sent yet',
     after: 'outbox: response received, not written yet',

@@ -26,8 +26,8 @@ import { PullQueues } from './pull/pull-queues.ts';
 import { ReplayStore } from './replay/replay-store.ts';
 import { ReplaysController } from './replay/replays.controller.ts';
 import { Replays } from './replay/replays.ts';
-import { DeliverySender } from './send/delivery-sender.ts';
-import { LaneRuns, LaneSender } from './send/lane-runs.ts';
+import { LaneRuns } from './send/lane-runs.ts';
+import { LaneSender } from './send/lane-sender.ts';
 import { BatchSettler } from './settle/batch-settler.ts';
 import { LostAttempts } from './settle/lost-attempts.ts';
 import { ResultWriter } from './settle/result-writer.ts';
@@ -47,7 +47,6 @@ import { ResultWriter } from './settle/result-writer.ts';
     Admission,
     Gates,
     RateLimits,
-    DeliverySender,
     ResultWriter,
     BatchSettler,
     LostAttempts,

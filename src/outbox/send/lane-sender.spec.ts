@@ -1,19 +1,22 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Senders } from '../../brokers/senders.ts';
 import type { Listener } from '../../listeners/listener.ts';
+import type { Log } from '../../telemetry/logger.ts';
 import type { CallResult } from '../../webhooks/call-result.ts';
 import type { Admission } from '../admit/admission.ts';
+import type { Draining } from '../admit/draining.ts';
 import { leasedLane } from '../claim/leased-lane.ts';
 import type { ClaimedDelivery, MessageContent } from '../claim/outbox-queue.ts';
 import type { MessageContents } from '../fan-out/message-contents.ts';
+import type { DeliveryMetrics } from '../health/delivery-metrics.ts';
+import type { ListenerPolicy } from '../health/listener-policy.ts';
 import type { Result } from '../settle/delivery-result.ts';
 import type { ResultWriter } from '../settle/result-writer.ts';
-import type { DeliverySender } from './delivery-sender.ts';
-import { LaneSender } from './lane-runs.ts';
-import type { Outcome } from './outcome.ts';
+import { LaneSender } from './lane-sender.ts';
 
-const LISTENER = { onDead: 'skip', retryScheduleMs: [1, 1], rateLimit: undefined } as unknown as Listener;
-const OK_RESULT: CallResult = { kind: 'responded', status: 200, excerpt: '', durationMs: 1 };
-const RETRY: Outcome = { kind: 'retry', afterMs: 1, counted: true, throttled: false, reason: 'no' };
+const LISTENER = { onDead: 'skip', retryScheduleMs: [1, 1], terminalStatuses: [] } as unknown as Listener;
+const OK: CallResult = { kind: 'responded', status: 200, excerpt: '', durationMs: 1 };
+const FAILED: CallResult = { ...OK, status: 500 };
 const LEASED = leasedLane({
   lane: 256,
   token: 't',
@@ -42,13 +45,14 @@ function deliveries(text: string, bytes = 10): ClaimedDelivery[] {
 }
 
 interface Options {
-  readonly outcomes?: Record<string, Outcome>;
+  /** By the id of the delivery; others succeed. */
+  readonly responses?: Record<string, CallResult>;
   readonly admit?: Admission['admit'];
   readonly contentsOf?: MessageContents['of'];
 }
 
 /** A sender with fake dependencies, and what it did. */
-function laneSender({ outcomes = {}, admit = () => LISTENER, contentsOf }: Options = {}) {
+function laneSender({ responses = {}, admit = () => LISTENER, contentsOf }: Options = {}) {
   const log = { sent: [] as string[], loaded: [] as string[], results: [] as Result[], declined: 0 };
   const contents: Pick<MessageContents, 'of'> = {
     of: async (wanted) => {
@@ -57,25 +61,29 @@ function laneSender({ outcomes = {}, admit = () => LISTENER, contentsOf }: Optio
     },
     ...(contentsOf ? { of: contentsOf } : {}),
   };
-  const admission: Pick<Admission, 'admit' | 'leave'> = {
+  const admission: Pick<Admission, 'admit' | 'leave' | 'callMs'> = {
     admit,
+    callMs: () => 1_000,
     leave: (_, outcome) => {
       if (outcome === undefined) log.declined += 1;
     },
   };
-  const sender: Pick<DeliverySender, 'send'> = {
-    send: async (leased, delivery, _content, listener) => {
-      log.sent.push(delivery.id);
-      const outcome = outcomes[delivery.id] ?? { kind: 'delivered' };
-      return { kind: 'sent', leased, delivery, listener, callResult: OK_RESULT, outcome, atMs: 0 };
+  const senders: Pick<Senders, 'send'> = {
+    send: async ({ deliveryId }) => {
+      log.sent.push(deliveryId);
+      return responses[deliveryId] ?? OK;
     },
   };
   const results: Pick<ResultWriter, 'add'> = { add: (result) => void log.results.push(result) };
   const lane = new LaneSender(
+    {} as Log,
     contents as MessageContents,
     admission as Admission,
-    sender as DeliverySender,
+    senders as Senders,
+    { record: () => undefined } as unknown as ListenerPolicy,
     results as ResultWriter,
+    { ending: new AbortController().signal } as Draining,
+    { calling: (call: Promise<CallResult>) => call } as DeliveryMetrics,
   );
   return { lane, log };
 }
@@ -91,7 +99,7 @@ describe('the claimed deliveries of a lane', () => {
   });
 
   it('wait behind an earlier delivery of their key that waits, while other keys continue', async () => {
-    const { lane, log } = laneSender({ outcomes: { a1: RETRY } });
+    const { lane, log } = laneSender({ responses: { a1: FAILED } });
     expect(await lane.sendAll(LEASED, deliveries('a1 b1 a2 b2 a3'))).toBe(true);
     expect(kinds(log.results)).toBe('a1 sent, b1 sent, a2 behind, b2 sent, a3 behind');
   });
@@ -100,14 +108,14 @@ describe('the claimed deliveries of a lane', () => {
     let left = 2;
     const { lane, log } = laneSender({
       admit: () => (left-- > 0 ? LISTENER : undefined),
-      outcomes: { a1: RETRY },
+      responses: { a1: FAILED },
     });
     expect(await lane.sendAll(LEASED, deliveries('a1 b1 b2 a2 c1'))).toBe(false);
     expect(kinds(log.results)).toBe('a1 sent, b1 sent, b2 untouched, a2 behind, c1 untouched');
   });
 
   it('are loaded in parts of up to 64 KiB, or one that is larger', async () => {
-    const { lane, log } = laneSender({ outcomes: { a1: RETRY } });
+    const { lane, log } = laneSender({ responses: { a1: FAILED } });
     await lane.sendAll(LEASED, deliveries('a1 b1 c1 a2 d1', 30 * 1024));
     expect(log.loaded).toEqual(['a1 b1', 'c1', 'd1']);
     const large = laneSender();
