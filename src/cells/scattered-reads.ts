@@ -7,9 +7,14 @@ import { type Asked, type CellRequests, refuseIfAway } from './cell-requests.ts'
 import type { CellsView } from './cells-view.ts';
 import type { CopyReply } from './copied-request.ts';
 import { MergedPages, type PageQuery } from './merged-pages.ts';
-import { pathOf } from './path-of.ts';
 import type { Order, Rule } from './route-rules.ts';
 import { slotOf } from './slot-of.ts';
+
+/** Without the query. */
+export function pathOf({ url }: Pick<FastifyRequest, 'url'>): string {
+  const end = url.indexOf('?');
+  return end < 0 ? url : url.slice(0, end);
+}
 
 /** Headers of a copy's response that its reply sets itself. */
 const OWN_REPLY_HEADERS = ['content-length', 'connection', 'date', 'keep-alive', 'transfer-encoding'];

@@ -6,7 +6,12 @@ import { TopicsStore } from '../topics/topics-store.ts';
 import { revivedTopicOf } from './group.ts';
 import { GroupBalancer } from './group-balancer.ts';
 import { GroupsStore } from './groups-store.ts';
-import { REVIVED_TOPIC } from './revived-topics.sql.ts';
+
+/** groups.revivedTopic — no row: there is no such group; null: it has no such topic yet. $1 group */
+export const REVIVED_TOPIC = `
+  SELECT consumer_group.name, topic.number AS topic FROM consumer_group
+  LEFT JOIN topic ON topic.name = consumer_group.name || '.revived' AND topic.deleted_at IS NULL
+  WHERE consumer_group.number = $1`;
 
 /** `{group}.revived`: what was revived of a group's dead letters, for that group alone. Created with the first of them. */
 @Injectable()

@@ -2,7 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { Reads } from '../database/reads.ts';
 import type { ProducerName } from './ingest-store.ts';
 import { fromMultirange, NEW_PRODUCER, type ProducerState } from './producer-sequence.ts';
-import { FIND_PRODUCER } from './producers.sql.ts';
+
+/** producers.find — what a producer sent so far. $1: the source of its api key, $2: its id. */
+export const FIND_PRODUCER = `
+  SELECT last, missing::text AS missing FROM producer WHERE source = $1 AND id = $2`;
 
 @Injectable()
 export class ProducersStore {

@@ -10,7 +10,17 @@ import type { RegisteredModel } from './read-model-registry.ts';
 import type { Rebuild } from './rebuild.ts';
 import { RebuildPreparations } from './rebuild-preparations.ts';
 import { Replay } from './replay.ts';
-import { FREE_TO_COMPARE, LOCK_LANES, SNAPSHOT } from './snapshot.sql.ts';
+
+const COMPARES = `hashtext('sluice.rebuild'), $1::int`;
+
+/** Whether no replica compares; the lock is released at once. $1 rebuild */
+export const FREE_TO_COMPARE = `SELECT pg_try_advisory_xact_lock(${COMPARES}) AS free`;
+
+/** Batches of live messages in flight end first, new ones wait at their fence. */
+export const LOCK_LANES = `SELECT lane FROM lane WHERE queue = 'inbox' ORDER BY lane FOR NO KEY UPDATE`;
+
+/** The first statement of the reader takes its snapshot, and the lock that keeps others from comparing, too. $1 rebuild */
+export const SNAPSHOT = `SELECT pg_try_advisory_xact_lock(${COMPARES}) AS mine`;
 
 /** Batches, while live messages wait and before they do. */
 const MAX_CATCH_UP = 20;

@@ -1,10 +1,23 @@
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { BlockList, connect, type LookupFunction, type Socket } from 'node:net';
 import type { AddressRange } from '../config/address-range.ts';
-import { BLOCKED_PORTS } from './blocked-ports.ts';
 import { HostLookup, type ResolveHost } from './host-lookup.ts';
 import { namedAddresses } from './local-names.ts';
 import { closedKindOf, familyOf } from './public-addresses.ts';
+
+/**
+ * Ports of services that are not HTTP and might interpret the request as commands: the Fetch standard's "bad ports", which no
+ * browser connects to, and databases and caches that often run next to services like this one.
+ */
+const FETCH_BAD_PORTS = [
+  1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
+  109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
+  526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049,
+  3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+];
+const DATA_STORES = [3306, 5432, 6379, 6432, 11211, 27017];
+
+const BLOCKED_PORTS: readonly number[] = [0, ...FETCH_BAD_PORTS, ...DATA_STORES];
 
 export type Verdict =
   /** `unresolved`: the name has no address now. That is no reason to refuse: every connection is checked again. */

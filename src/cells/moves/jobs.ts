@@ -1,5 +1,10 @@
 import type { Transaction } from '../../database/transaction.ts';
-import { LOCK_JOBS, OPEN_REBUILD } from './jobs.sql.ts';
+
+/** jobs.rebuild */
+export const OPEN_REBUILD = 'SELECT model FROM rebuild WHERE ended_at IS NULL LIMIT 1';
+
+/** jobs.lock — none begins until the transaction ends. */
+export const LOCK_JOBS = 'LOCK TABLE rebuild, replay, ruling IN SHARE MODE';
 
 /** No rebuild, replay or bulk action begins until the transaction ends. */
 export async function lockJobs(tx: Transaction): Promise<void> {

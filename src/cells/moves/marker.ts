@@ -1,5 +1,11 @@
 import type { Transaction } from '../../database/transaction.ts';
-import { ADD_MARKER, LOCK_MARKER, SET_MARKER } from './marker.sql.ts';
+
+/** marker.enter — locks it until the transaction ends. $1 move */
+export const ADD_MARKER = 'INSERT INTO cell_marker (id) VALUES ($1) ON CONFLICT DO NOTHING';
+export const LOCK_MARKER = 'SELECT outcome FROM cell_marker WHERE id = $1 FOR UPDATE';
+
+/** marker.set — $1 move, $2 outcome */
+export const SET_MARKER = `UPDATE cell_marker SET outcome = $2 WHERE id = $1 AND outcome = 'open'`;
 
 /** `arrived`: its rows are in this database; `undone`: nothing of it takes effect here any more. */
 export type Outcome = 'open' | 'arrived' | 'undone';

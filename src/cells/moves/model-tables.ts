@@ -1,9 +1,13 @@
 import type { ReadModel } from '../../contract/read-model.ts';
 import type { Database } from '../../database/database.ts';
 import { slotOf } from '../slot-of.ts';
-import { TABLES_OF_MODEL } from './model-tables.sql.ts';
 import { type Content, columnsOf } from './parcels.ts';
 import { MoveRefused } from './refused.ts';
+
+/** modelTables.list — of a read model. $1 schema */
+export const TABLES_OF_MODEL = `
+  SELECT relname AS name FROM pg_class
+  WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p') AND relname <> 'migration'`;
 
 const KEYS_AT_ONCE = 10_000;
 

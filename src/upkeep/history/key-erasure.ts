@@ -5,7 +5,11 @@ import { RewriteStore } from '../../history/rewrite-store.ts';
 import { AuditLog } from '../../http/audit/audit-log.ts';
 import { INBOX_LANES } from '../../inbox/new-message.ts';
 import { laneOf } from '../../lanes/lane-of.ts';
-import { IN_INBOX } from './key-erasure.sql.ts';
+
+/** history.inInbox — finished messages of a key that may be moved to history later. $1 key */
+export const IN_INBOX = `
+  SELECT count(*)::int AS count FROM inbox
+  WHERE (key, position) > ($1::text, 0) AND (key, position) < ($1::text, 9223372036854775807)`;
 
 const MAX_LISTED = 1_000;
 
