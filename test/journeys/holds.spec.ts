@@ -51,6 +51,10 @@ describe('the inbox', () => {
     expect(holds.body.items).toEqual([
       { key: 'campaign/1', kind: 'operator', reason: 'in creation', until: null, since: expect.any(String) },
     ]);
+    const ofKind = (kind: string) => replica.call('GET', `/v1/holds?kind=${kind}`);
+    expect((await ofKind('operator')).body).toEqual(holds.body);
+    expect((await ofKind('dead-letter')).body.items).toEqual([]);
+    expect((await ofKind('operators')).status).toBe(422);
 
     expect((await replica.call('DELETE', '/v1/keys/campaign%2F1/hold')).status).toBe(204);
     await until(async () => (await statusOf('h-3')) === 'finished');

@@ -68,8 +68,12 @@ export class HoldsStore {
     return ended;
   }
 
-  list(key: string | undefined, after: HoldCursor | undefined, limit: number): Promise<HoldRow[]> {
-    return this.reads.query(LIST_HOLDS, [limit, ...(after ?? [-1, '']), key ?? null]);
+  list(
+    { key, kind }: { readonly key?: string | undefined; readonly kind?: string | undefined },
+    after: HoldCursor | undefined,
+    limit: number,
+  ): Promise<HoldRow[]> {
+    return this.reads.query(LIST_HOLDS, [limit, ...(after ?? [-1, '']), key ?? null, kind ?? null]);
   }
 
   async why(position: number): Promise<WhyRow | undefined> {

@@ -19,7 +19,7 @@ import { Repeatable } from '../../http/repeats.ts';
 import { validBody } from '../../http/valid-body.ts';
 import { checkKey, checkTime, Faults } from '../fields.ts';
 import { INBOX_LANES } from '../new-message.ts';
-import { HELD_KEY, type HeldKey, HOLD, type HoldView } from './holds.openapi.ts';
+import { HELD_KEY, type HeldKey, HOLD, HOLD_KINDS, type HoldView } from './holds.openapi.ts';
 import { type HoldCursor, HoldsStore } from './holds-store.ts';
 
 const ApiKey = ApiParam({ name: 'key', description: 'The key of messages; at most 256 bytes of UTF-8.' });
@@ -84,11 +84,19 @@ export class HoldsController {
   @Repeatable()
   @ApiOperation({ summary: 'Keys that are held, and why.' })
   @ApiQuery({ name: 'key', required: false, description: 'Only this key.' })
+  @ApiQuery({
+    name: 'kind',
+    required: false,
+    schema: { type: 'string', enum: [...HOLD_KINDS] },
+    description: 'Only holds of this kind.',
+  })
   @ApiPage(HOLD)
   async list(@Req() request: FastifyRequest) {
-    const query = queryOf(request.query, ['key', 'limit', 'cursor']);
-    const page = pageRequest(query, isHoldCursor);
-    const rows = await this.holds.list(query.key, page.after, page.limit + 1);
+    const { key, kind, ...paging } = queryOf(request.query, ['key', 'kind', 'limit', 'cursor']);
+    if (kind !== undefined && !HOLD_KINDS.some((one) => one === kind))
+      throw new Problem('invalid', `kind must be one of ${HOLD_KINDS.join(', ')}.`);
+    const page = pageRequest(paging, isHoldCursor);
+    const rows = await this.holds.list({ key, kind }, page.after, page.limit + 1);
     return pageOf(
       rows,
       page.limit,

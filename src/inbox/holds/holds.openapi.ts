@@ -1,8 +1,10 @@
 import * as s from '../../http/schema.ts';
+import type { HoldReason } from '../../lanes/lane-queue-types.ts';
 import { PENDING } from '../../outbox/fan-out/deliveries.openapi.ts';
 import { STATUSES } from '../messages-store.ts';
 
-const KIND = s.choice(['operator', 'retry', 'deferred', 'rate', 'dead-letter']);
+export const HOLD_KINDS: readonly HoldReason[] = ['operator', 'retry', 'deferred', 'rate', 'dead-letter'];
+const KIND = s.choice(HOLD_KINDS);
 const REASON = { ...s.TEXT, description: 'The text that the hold was set with, else its kind.' };
 const UNTIL = { ...s.nullable(s.TIME), description: 'Null: indefinitely.' };
 

@@ -24,14 +24,14 @@ export const END_HOLD = `
 
 /**
  * hold.list — in (lane, key) order; the reason is the operator's own text where there is one.
- * $1 limit, $2 after lane, $3 after key, $4 key or null
+ * $1 limit, $2 after lane, $3 after key, $4 key or null, $5 reason or null
  */
 export const LIST_HOLDS = `${withinBytes(
   `SELECT hold.key, hold.lane, NULLIF(hold.until, 'infinity') AS until, hold.reason AS kind,
          COALESCE(hold.note, hold.reason) AS reason, hold.set_at
   FROM hold
   WHERE hold.queue = 'inbox' AND (hold.lane, hold.key) > ($2::integer, $3::text)
-    AND ($4::text IS NULL OR hold.key = $4) AND hold.until > clock_timestamp()
+    AND ($4::text IS NULL OR hold.key = $4) AND ($5::text IS NULL OR hold.reason = $5) AND hold.until > clock_timestamp()
   ORDER BY hold.lane, hold.key LIMIT $1`,
   'lane, key',
 )} ORDER BY lane, key`;

@@ -38,7 +38,7 @@ export class KeysController {
     if (key.includes('\u0000') || key.length > MAX_KEY)
       throw new Problem('not-found', 'No message can have this key.');
     const [[hold], dead, count, waiting, { rows }] = await Promise.all([
-      this.holds.list(key, undefined, 1),
+      this.holds.list({ key }, undefined, 1),
       this.deadLetters.list({ key }, undefined, MAX_DEAD),
       this.deadLetters.count({ key }),
       this.keys.waiting(key),

@@ -11,6 +11,7 @@ import { type Column, Table } from '../../parts/table.tsx';
 import { Ago } from '../../parts/time.tsx';
 import { route, to } from '../../router.ts';
 import { askEndHold, askHold } from './hold-dialog.tsx';
+import { HOLD_KINDS } from './hold-kinds.ts';
 
 const RECENT: Column<MessageSummary>[] = [
   { head: 'Message', cell: ({ id, source }) => <MessageLink id={id} source={source} />, class: 'grow' },
@@ -101,7 +102,7 @@ export function KeyScreen() {
 function HoldText({ of: { kind, reason, until } }: { of: Hold }) {
   return (
     <>
-      <Status of="held" /> {kind}
+      <Status of="held" /> {HOLD_KINDS[kind] ?? kind}
       {reason !== kind && (
         <>
           : <Text of={reason} />
