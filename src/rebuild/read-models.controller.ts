@@ -231,8 +231,8 @@ export class ReadModelsController {
 }
 
 function readModelView(
-  { name, types }: RegisteredModel,
+  { name, types, version }: RegisteredModel,
   latest: Parameters<typeof rebuildView>[0] | undefined,
 ): ReadModelView {
-  return { name, types, rebuild: latest ? rebuildView(latest) : null };
+  return { name, types, version, rebuild: latest ? rebuildView(latest) : null };
 }

@@ -97,6 +97,7 @@ export const READ_MODEL = named(
   object({
     name: { ...TEXT, description: 'Also the PostgreSQL schema of its tables.' },
     types: { ...list(TEXT), description: 'The message types that its denormalizers handle.' },
+    version: { ...TEXT, description: 'Of the code of its denormalizers at the replica that responds.' },
     rebuild: { ...nullable(REBUILD), description: 'The latest one.' },
   }),
 );

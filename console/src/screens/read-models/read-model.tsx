@@ -23,13 +23,14 @@ export function ReadModelScreen() {
         {model.data && <ReadModelActions of={model.data} />}
       </Heading>
       <Show of={model} what="the read model">
-        {({ types, rebuild }) => (
+        {({ types, version, rebuild }) => (
           <>
             {rebuild ? <LatestRebuild of={rebuild} /> : <NeverRebuilt />}
             <Section title="Definition">
               <Facts
                 of={[
                   ['Schema of its tables', <code key="schema">{name}</code>],
+                  ['Version of its code', <code key="version">{version}</code>],
                   ['Types', <Text key="types" of={types.join(', ')} />],
                 ]}
               />

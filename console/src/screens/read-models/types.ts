@@ -2,6 +2,7 @@
 export interface ReadModel {
   readonly name: string;
   readonly types: readonly string[];
+  readonly version: string;
   readonly rebuild: Rebuild | null;
 }
 
