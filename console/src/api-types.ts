@@ -27,6 +27,7 @@ export interface QueueBacklog {
 export interface ListenerBacklog extends QueueBacklog {
   readonly name: string;
   readonly inFlight?: number;
+  readonly state: string;
   readonly circuitOpen: boolean;
 }
 

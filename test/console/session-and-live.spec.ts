@@ -57,6 +57,17 @@ describeInBrowser('E15 the session and the stream of the console', () => {
     await page.getByText(/The key suddenly is held indefinitely/).waitFor({ state: 'detached' });
   });
 
+  it('marks on Now the listeners to which nothing is sent, and why', async () => {
+    const page = await visit('#/now');
+    const rows = page.getByRole('table', { name: 'Listeners' }).getByRole('row');
+    for (const [name, state] of [
+      ['partner', 'paused'],
+      ['legacy-erp', 'disabled'],
+    ])
+      await rows.filter({ hasText: name! }).getByText(state!, { exact: true }).waitFor();
+    expect(await rows.filter({ hasText: 'crm' }).locator('.status').count()).toBe(0);
+  });
+
   it('says that the connection is lost, greys the numbers, and catches up', async () => {
     const page = await visit('#/now', { at: proxy.url });
     await page.getByRole('button', { name: 'live', exact: true }).waitFor();

@@ -18,6 +18,7 @@ function ofListener(listener: string, ready: number): Observed[] {
     row('backlog_oldest_age_seconds', 90, { ...outbox, kind: 'ready' }),
     row('dead_letters', 3, outbox),
     row('circuit_open', 1, { listener }),
+    row('listener_paused', 1, { listener, kind: 'paused' }),
   ];
 }
 
@@ -41,7 +42,7 @@ it('has what belongs to each listener and group, by name', () => {
   const deadOnly = row('dead_letters', 1, { stage: 'outbox', listener: 'only-dead' });
   const observed = [...ofListener('b', 10), ...ofGroup('y', 8), ...INBOX, ...ofListener('a', 20), deadOnly];
   const view = backlogView(AT, [...observed, ...ofGroup('x', 9)]);
-  const listener = { held: 2, oldestSeconds: 90, deadLetters: 3, circuitOpen: true };
+  const listener = { state: 'paused', held: 2, oldestSeconds: 90, deadLetters: 3, circuitOpen: true };
   const group = { lagSeconds: 70, members: 1, unownedPartitions: 0, expired: 0, deadLetters: 4 };
   expect(view).toEqual({
     observedAt: AT,
@@ -55,6 +56,11 @@ it('has what belongs to each listener and group, by name', () => {
       { name: 'y', lag: 9, ...group },
     ],
   });
+});
+
+it('shows of a deleted listener what is left of it', () => {
+  const left = row('backlog', 3, { stage: 'outbox', listener: 'gone', kind: 'deleted' });
+  expect(backlogView(AT, [left]).listeners).toMatchObject([{ name: 'gone', state: 'deleted', ready: 3 }]);
 });
 
 it('goes through the rows a fixed number of times, however many listeners and groups there are', () => {

@@ -1,5 +1,5 @@
 import { groupBy } from '../../database/group-by.ts';
-import type { BacklogView, GroupBacklog, QueueView } from './backlog.openapi.ts';
+import type { BacklogView, GroupBacklog, ListenerState, QueueView } from './backlog.openapi.ts';
 import type { Observed } from './observation-store.ts';
 
 /** The backlog as the API returns it: of the inbox, of each listener, including deleted ones with pending deliveries, and of each group. */
@@ -11,10 +11,16 @@ export function backlogView(observedAt: Date, observed: readonly Observed[]): Ba
     listeners: named(observed, ({ listener }) => listener, 'backlog').map(([name, own]) => {
       const isPulled = own.some((one) => one.name === 'pull_in_flight');
       const inFlight = isPulled ? { inFlight: sumOf(own, 'pull_in_flight') } : {};
-      return { name, ...queueView(own), ...inFlight, circuitOpen: sumOf(own, 'circuit_open') > 0 };
+      const circuitOpen = sumOf(own, 'circuit_open') > 0;
+      return { name, state: stateOf(own), ...queueView(own), ...inFlight, circuitOpen };
     }),
     groups: rowsOfGroups(observed).map(([name, own]) => ({ name, ...groupView(own) })),
   };
+}
+
+/** Of a deleted listener only its deliveries are left. */
+function stateOf(rows: readonly Observed[]): ListenerState {
+  return (rows.find(({ name }) => name === 'listener_paused')?.kind ?? 'deleted') as ListenerState;
 }
 
 /** Every group with its rows. */

@@ -29,7 +29,12 @@ export const BACKLOG = s.named(
     listeners: {
       ...s.list(
         s.object(
-          { name: s.TEXT, ...QUEUE, circuitOpen: { ...s.FLAG, description: 'Nothing is sent for now.' } },
+          {
+            name: s.TEXT,
+            state: s.choice(['active', 'paused', 'disabled', 'deleted']),
+            ...QUEUE,
+            circuitOpen: { ...s.FLAG, description: 'Nothing is sent for now.' },
+          },
           { inFlight: { ...s.COUNT, description: 'What consumers have. Only with the mode `pull`.' } },
         ),
       ),
@@ -39,3 +44,4 @@ export const BACKLOG = s.named(
   }),
 );
 export type BacklogView = s.Shown<typeof BACKLOG>;
+export type ListenerState = BacklogView['listeners'][number]['state'];

@@ -11,7 +11,7 @@ export interface Observed {
   readonly listener: string | null;
   readonly group: string | null;
   readonly topic: string | null;
-  /** A status, a reason or a mark, depending on the metric. */
+  /** A status, a reason, a mark or the state of a listener, depending on the metric. */
   readonly kind: string | null;
   readonly value: number;
 }

@@ -175,6 +175,6 @@ export const OBSERVE = `
   SELECT 'circuit_open', NULL, listener.name, NULL, CASE WHEN gate.openings > 0 THEN 1 ELSE 0 END
   FROM listener LEFT JOIN gate ON gate.listener = listener.number WHERE listener.deleted_at IS NULL
   UNION ALL
-  SELECT 'listener_paused', NULL, listener.name, NULL,
+  SELECT 'listener_paused', NULL, listener.name, listener.state,
          CASE WHEN listener.state = 'paused' OR gate.openings = 0 AND gate.closed_until > clock_timestamp() THEN 1 ELSE 0 END
   FROM listener LEFT JOIN gate ON gate.listener = listener.number WHERE listener.deleted_at IS NULL`;

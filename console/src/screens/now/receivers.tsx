@@ -67,10 +67,11 @@ export function Listeners({
   );
 }
 
-function ListenerName({ of: { name, circuitOpen } }: { of: ListenerBacklog }) {
+function ListenerName({ of: { name, state, circuitOpen } }: { of: ListenerBacklog }) {
+  const shown = state === 'active' ? circuitOpen && 'circuit open' : state;
   return (
     <>
-      <ListenerLink name={name} /> {circuitOpen && <Status of="circuit open" />}
+      <ListenerLink name={name} /> {shown && <Status of={shown} />}
     </>
   );
 }
@@ -167,8 +168,8 @@ function worstFirst<T extends { readonly name: string }>(
   return all.toSorted((a, b) => urgencyOf(b) - urgencyOf(a) || (a.name < b.name ? -1 : 1)).slice(0, SHOWN);
 }
 
-function urgencyOfListener({ circuitOpen, deadLetters }: ListenerBacklog): number {
-  return (circuitOpen ? 2 : 0) + (deadLetters > 0 ? 1 : 0);
+function urgencyOfListener({ state, circuitOpen, deadLetters }: ListenerBacklog): number {
+  return (state === 'disabled' ? 4 : 0) + (circuitOpen ? 2 : 0) + (deadLetters > 0 ? 1 : 0);
 }
 
 function urgencyOfGroup({ expired, unownedPartitions, deadLetters }: GroupBacklog): number {
