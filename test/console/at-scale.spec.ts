@@ -91,4 +91,14 @@ describeInBrowser('E14 the console with much to show', () => {
     await page.getByText(/The first 64 KiB/).waitFor({ state: 'detached' });
     expect((await shown.textContent()) === payload).toBe(true);
   });
+
+  it('revives 10,000 dead letters by their error in one action, with its progress', async () => {
+    const page = await visit('#/dead-letters?stage=inbox&error=no such customer');
+    await page.getByRole('button', { name: 'Revive what matches…' }).click();
+    await page.getByLabel('Type 10,000 to confirm').fill('10000');
+    await page.getByRole('button', { name: 'Revive 10,000' }).click();
+    await page.getByText(/^[1-9][\d,]* of 10,000 revived/).waitFor();
+    const [{ matched }] = (await replica.call('GET', '/v1/dead-letters/rulings')).body.items;
+    expect(matched).toBe(DEAD);
+  });
 });
