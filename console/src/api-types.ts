@@ -329,6 +329,7 @@ export interface TopicEntry {
   readonly source: string;
   readonly type: string;
   readonly key: string;
+  readonly timestamp: string;
 }
 
 export interface GroupSummary {

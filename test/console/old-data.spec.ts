@@ -80,6 +80,24 @@ describeInBrowser('E14 old data in the console', () => {
     await page.getByText('No message matches').waitFor();
   });
 
+  it('are narrowed to the holds of a kind, and to the settings that are set until all are asked for', async () => {
+    const page = await visit('#/holds');
+    const rows = page.locator('tbody tr');
+    await page.getByText('waits behind a dead letter').first().waitFor();
+    await page.getByLabel('Why').selectOption('operator');
+    await page.getByText('waits behind a dead letter').first().waitFor({ state: 'detached' });
+    expect(await rows.filter({ hasText: 'set by an operator' }).count()).toBe(await rows.count());
+    await page.getByText('merging two accounts').waitFor();
+
+    await page.evaluate(`location.hash = '#/system'`);
+    const settings = page.getByRole('table', { name: 'Settings' });
+    await settings.getByText('ENVIRONMENT', { exact: true }).waitFor();
+    expect(await settings.getByText('LOG_LEVEL', { exact: true }).count()).toBe(0);
+    await page.getByRole('button', { name: /^Show all \d+ settings$/ }).click();
+    await settings.getByText('LOG_LEVEL', { exact: true }).waitFor();
+    expect(await settings.getByText(/\]\(/).count()).toBe(0);
+  });
+
   it('of later pages are not mixed with a first page that was read again', async () => {
     const messages = Array.from({ length: 60 }, (_, n) => ({ id: `paged-${n}`, type: 'paged', payload: n }));
     await replica.call('POST', '/v1/messages/batch', { body: { messages } });

@@ -17,7 +17,7 @@ const SCREENS: readonly [name: string, hash: string, text: string | RegExp][] = 
   ['find', '#/find?q=customer', /Nothing has this id|Found/],
   ['listeners', '#/listeners', 'search-index'],
   ['listener', '#/listener?name=billing', 'kept per key'],
-  ['disabled-listener', '#/listener?name=legacy-erp', 'Nothing is sent since'],
+  ['disabled-listener', '#/listener?name=legacy-erp', 'Nothing is sent'],
   ['topics', '#/topics', 'analytics'],
   ['topic', '#/topic?name=orders', 'order-'],
   ['group', '#/group?name=analytics', 'No members'],
@@ -58,6 +58,8 @@ const DIALOGS: readonly [
 const HARMLESS = /^(Show|Copy|Load|All|Clear|Refresh)\b|^\d+$/;
 
 const WIDTH = 'document.documentElement.scrollWidth';
+/** How far something is wider than the place that it has. */
+const SIDEWAYS = '(element) => element.scrollWidth - element.clientWidth';
 
 describeInBrowser('E14 the console', () => {
   const { replica, visit } = sharedConsole();
@@ -80,7 +82,7 @@ describeInBrowser('E14 the console', () => {
       expect(await page.evaluate(WIDTH)).toBeLessThanOrEqual(390);
       await screenshot(page, `${name}-narrow`);
       // Zoomed to 200 %, a page has half of the pixels of its window; the others are windows of tablets and small laptops.
-      for (const width of [640, 820, 1000, 1180]) {
+      for (const width of [640, 820, 1000, 1180, 1280]) {
         await page.setViewportSize({ width, height: 400 });
         const needed = Math.max(width, Number(await page.evaluate(WIDTH)));
         expect([width, needed]).toEqual([width, width]);
@@ -118,6 +120,28 @@ describeInBrowser('E14 the console', () => {
     },
   );
 
+  it('fits dialogs into a telephone', async () => {
+    const page = await visit('#/now', { width: 390 });
+    await page.setViewportSize({ width: 390, height: 640 });
+    const dialog = page.getByRole('dialog');
+    for (const [name, screen, button] of DIALOGS) {
+      await page.evaluate(`location.hash = '#/${screen}'`);
+      await page.locator('main').getByRole('button', { name: button }).first().click();
+      await dialog.getByRole('heading').waitFor();
+      const { x, y, width, height } = (await dialog.boundingBox())!;
+      expect([name, x >= 0, y >= 0, x + width <= 390, y + height <= 640]).toEqual([
+        name,
+        true,
+        true,
+        true,
+        true,
+      ]);
+      expect([name, await dialog.evaluate(SIDEWAYS)]).toEqual([name, 0]);
+      await page.keyboard.press('Escape');
+      await dialog.waitFor({ state: 'hidden' });
+    }
+  });
+
   it('shows a reader everything, and no button that acts', async () => {
     const page = await visit('#/now', { key: READ_KEY });
     const seen = new Set<string>();
@@ -146,7 +170,7 @@ describeInBrowser('E14 the console', () => {
     expect(await violationsOf(page)).toEqual([expect.stringMatching(/^label: /)]);
   });
 
-  it('notices markup made from text and an inline style, so that none can slip in', async () => {
+  it('notices markup made from text, an inline style and a request to another host, so that none can slip in', async () => {
     const page = await visit('#/holds');
     await page.getByText('merging two accounts').waitFor();
     page.removeAllListeners('console');
@@ -154,9 +178,10 @@ describeInBrowser('E14 the console', () => {
     page.on('console', (message) => seen.push(message.text()));
     await page.evaluate(
       `document.querySelector('main').setAttribute('style', 'color: red');
-       try { document.querySelector('h1').innerHTML = '<b>markup</b>'; } catch {}`,
+       try { document.querySelector('h1').innerHTML = '<b>markup</b>'; } catch {}
+       fetch('https://elsewhere.example/').catch(() => undefined);`,
     );
-    for (const directive of ['style-src', 'require-trusted-types-for'])
+    for (const directive of ['style-src', 'require-trusted-types-for', 'connect-src'])
       await until(() => seen.some((text) => text.includes(`CSP violation: ${directive}`)));
   });
 

@@ -4,9 +4,18 @@ import type { Loaded, Pages } from '../load.ts';
 import { AsOf } from './as-of.tsx';
 
 /** What would be here, when nothing is. */
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+export function Empty({
+  title,
+  isSlim = false,
+  children,
+}: {
+  title: string;
+  /** One line, where other things on the screen matter more. */
+  isSlim?: boolean;
+  children?: ComponentChildren;
+}) {
   return (
-    <div class="empty">
+    <div class={isSlim ? 'empty slim' : 'empty'}>
       <p class="empty-title">{title}</p>
       {children && <p>{children}</p>}
     </div>

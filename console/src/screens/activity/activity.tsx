@@ -114,7 +114,11 @@ function Rulings() {
       <ShowPages
         of={rulings}
         what="revives and discards"
-        empty={<Empty title="None yet">A revive or discard by filter shows its progress here.</Empty>}
+        empty={
+          <Empty isSlim title="None yet.">
+            A revive or discard by filter shows its progress here.
+          </Empty>
+        }
       >
         {(items) => (
           <Table label="Revives and discards" columns={RULINGS} rows={items} rowKey={({ id }) => id} />
@@ -150,7 +154,11 @@ function Replays() {
       <ShowPages
         of={replays}
         what="replays"
-        empty={<Empty title="None yet">A replay to a listener shows its progress here.</Empty>}
+        empty={
+          <Empty isSlim title="None yet.">
+            A replay to a listener shows its progress here.
+          </Empty>
+        }
       >
         {(items) => <Table label="Replays" columns={REPLAYS} rows={items} rowKey={({ id }) => id} />}
       </ShowPages>
@@ -174,7 +182,9 @@ function Rebuilds() {
         {({ items }) => {
           const rebuilds = items.flatMap(({ rebuild }) => rebuild ?? []);
           return rebuilds.length === 0 ? (
-            <Empty title="None yet">A rebuild of a read model shows its progress here.</Empty>
+            <Empty isSlim title="None yet.">
+              A rebuild of a read model shows its progress here.
+            </Empty>
           ) : (
             <Table label="Rebuilds" columns={REBUILDS} rows={rebuilds} rowKey={({ id }) => id} />
           );

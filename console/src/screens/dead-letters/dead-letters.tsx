@@ -24,7 +24,7 @@ export function DeadLetters() {
     <>
       <Heading
         title="Dead letters"
-        lead="Messages, deliveries and rejections that used up their attempts. Nothing happens to them until somebody decides."
+        lead="What used up its attempts. Nothing happens to it until somebody decides."
       >
         <Act
           label={isFiltered ? 'Discard what matches…' : 'Discard all…'}

@@ -52,7 +52,7 @@ export function ListenerScreen() {
         lead={
           listener.data && (
             <>
-              <ListenerState of={listener.data} /> <Text of={destinationOf(listener.data)} />
+              <ListenerState of={listener.data} isShort /> <Text of={destinationOf(listener.data)} />
             </>
           )
         }
@@ -77,15 +77,16 @@ function Stopped({ of: { state, stateReason, stateSince, stateBy, health } }: { 
   if (state !== 'active')
     return (
       <section class={`why ${state === 'disabled' ? 'bad' : ''}`} aria-label="Why">
-        <h2>{state === 'paused' ? 'Paused' : 'Disabled'}</h2>
+        <h2>Nothing is sent</h2>
         <p>
-          Nothing is sent since <Ago at={stateSince} />
+          {state === 'paused' ? 'Paused' : 'Disabled'}
           {stateBy && (
             <>
               {' '}
-              (by <Text of={stateBy} />)
+              by <Text of={stateBy} />
             </>
-          )}
+          )}{' '}
+          <Ago at={stateSince} />
           {stateReason && (
             <>
               : <Text of={stateReason} />
@@ -103,7 +104,7 @@ function Stopped({ of: { state, stateReason, stateSince, stateBy, health } }: { 
         Too many deliveries failed
         {health.reason && (
           <>
-            : <Text of={health.reason} />
+            : <Text of={health.reason.replace(/^circuit open: /, '')} />
           </>
         )}
         . One is tried <Ago at={health.closedUntil} />; if it succeeds, the others follow.

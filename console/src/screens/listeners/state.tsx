@@ -3,7 +3,14 @@ import { Status } from '../../parts/status.tsx';
 import { Ago } from '../../parts/time.tsx';
 
 /** Its state, or its circuit when that is what stops it; with the next try. */
-export function ListenerState({ of: { state, stateReason, health } }: { of: Listener }) {
+export function ListenerState({
+  of: { state, stateReason, health },
+  isShort = false,
+}: {
+  of: Listener;
+  /** Without the next try. */
+  isShort?: boolean;
+}) {
   if (state !== 'active')
     return (
       <span title={stateReason ?? undefined}>
@@ -14,7 +21,7 @@ export function ListenerState({ of: { state, stateReason, health } }: { of: List
   return (
     <span title={health.reason ?? undefined}>
       <Status of="circuit open" />{' '}
-      {health.closedUntil && (
+      {health.closedUntil && !isShort && (
         <span class="muted nowrap">
           next try <Ago at={health.closedUntil} />
         </span>

@@ -158,9 +158,9 @@ function Attempts({ of }: { of: readonly Attempt[] }) {
     <ol class="attempts">
       {of.map(({ at, attempt, status, error, durationMs, excerpt }) => (
         <li key={`${attempt} ${at}`}>
-          <span class={error === null ? 'good' : 'bad'}>{status ?? 'no response'}</span> <Ago at={at} />{' '}
-          <span class="muted">{milliseconds(durationMs)}</span>
-          {error && <Text of={error} class="error-text" />}
+          <span class={error === null ? 'good' : 'bad'}>{status ?? 'no response'}</span> ·{' '}
+          {milliseconds(durationMs)} · <Ago at={at} />
+          {error && error !== `responded ${status}` && <Text of={error} class="error-text" />}
           {excerpt && <pre class="excerpt">{excerpt}</pre>}
         </li>
       ))}

@@ -146,7 +146,7 @@ function Fork({ isMoving }: { isMoving: boolean }) {
       aria-hidden="true"
     >
       <path class="pipe" d="M85 0V13H24.6V30" />
-      <path class="pipe" d="M85 0V13H75.4V30" />
+      <path class="pipe" d="M75.4 13V30" />
     </svg>
   );
 }

@@ -1,3 +1,4 @@
+import { plural } from '../../format.ts';
 import { useGet } from '../../load.ts';
 import { Heading, Section } from '../../parts/heading.tsx';
 import { Text } from '../../parts/links.tsx';
@@ -10,7 +11,7 @@ import type { ReadModel } from './types.ts';
 
 const READ_MODELS: Column<ReadModel>[] = [
   { head: 'Read model', cell: ({ name }) => <ReadModelLink name={name} />, class: 'grow' },
-  { head: 'Types', cell: ({ types }) => <Text of={types.join(', ')} class="clip" /> },
+  { head: 'Types', cell: ({ types }) => <Types of={types} /> },
   {
     head: 'Latest rebuild',
     cell: ({ rebuild }) =>
@@ -22,6 +23,14 @@ const READ_MODELS: Column<ReadModel>[] = [
   },
   { head: 'Started', cell: ({ rebuild }) => <Ago at={rebuild?.createdAt} />, isNumber: true },
 ];
+
+function Types({ of }: { of: readonly string[] }) {
+  return of.length === 1 ? (
+    <Text of={of[0]} class="clip" />
+  ) : (
+    <span title={of.join('\n')}>{plural(of.length, 'type')}</span>
+  );
+}
 
 export function ReadModels() {
   const models = useGet<{ items: readonly ReadModel[] }>('v1/read-models', {}, 2);

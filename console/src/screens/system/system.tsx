@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks';
 import type { Replica, Setting } from '../../api-types.ts';
 import { useGet } from '../../load.ts';
 import { Heading, Section } from '../../parts/heading.tsx';
@@ -36,10 +37,15 @@ const SETTINGS: Column<Setting>[] = [
   { head: 'Default', cell: ({ default: value }) => <Text of={value} /> },
   {
     head: 'What it does',
-    cell: ({ description }) => <Text of={description.replaceAll('`', '')} />,
+    cell: ({ description }) => <Text of={plain(description)} />,
     class: 'grow',
   },
 ];
+
+/** Without marks of code and links, which lead to files of the documentation. */
+function plain(markdown: string): string {
+  return markdown.replaceAll('`', '').replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1');
+}
 
 function Value({ of: { value, isSet, isSecret } }: { of: Setting }) {
   if (isSecret) return <span class="muted">{isSet ? '(secret, set)' : '(not set)'}</span>;
@@ -71,13 +77,29 @@ export function System() {
           <ApiKeys />
           <Section title="Settings" note="of the replica that responded; bold ones are set">
             <Show of={settings} what="the settings">
-              {({ items }) => (
-                <Table label="Settings" columns={SETTINGS} rows={items} rowKey={({ name }) => name} />
-              )}
+              {({ items }) => <Settings of={items} />}
             </Show>
           </Section>
         </>
       )}
+    </>
+  );
+}
+
+/** Those that somebody has set; the others on demand. */
+function Settings({ of }: { of: readonly Setting[] }) {
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? of : of.filter(({ isSet }) => isSet);
+  return (
+    <>
+      {shown.length > 0 && (
+        <Table label="Settings" columns={SETTINGS} rows={shown} rowKey={({ name }) => name} />
+      )}
+      <p class="more-note">
+        <button type="button" class="link" aria-expanded={isWhole} onClick={() => setWhole(!isWhole)}>
+          {isWhole ? 'Show those that are set only' : `Show all ${of.length} settings`}
+        </button>
+      </p>
     </>
   );
 }

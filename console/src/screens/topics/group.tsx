@@ -65,7 +65,7 @@ export function GroupScreen() {
                   ['In flight, at most', count(shown.maxInFlight)],
                   ['Attempts', String(shown.attempts)],
                   ['Takeover', shown.takeover],
-                  ['When offsets have expired', shown.onExpired],
+                  ['Expired offsets', shown.onExpired],
                 ]}
               />
             </Section>

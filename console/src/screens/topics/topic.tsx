@@ -12,10 +12,11 @@ import { Ago } from '../../parts/time.tsx';
 import { refine, route } from '../../router.ts';
 
 const ENTRIES: Column<TopicEntry>[] = [
-  { head: 'Offset', cell: ({ offset }) => count(offset), isNumber: true },
+  { head: 'Offset', cell: ({ offset }) => count(offset), isNumber: true, class: 'slim' },
   { head: 'Message', cell: ({ id, source }) => <MessageLink id={id} source={source} />, class: 'grow' },
   { head: 'Type', cell: ({ type }) => <Text of={type} class="clip" /> },
   { head: 'Key', cell: ({ key }) => <KeyLink of={key} />, class: 'id-cell' },
+  { head: 'Time', cell: ({ timestamp }) => <Ago at={timestamp} />, isNumber: true },
 ];
 
 export function TopicScreen() {

@@ -1,5 +1,5 @@
 import type { GroupSummary, Topic } from '../../api-types.ts';
-import { count, duration, perSecond, plural } from '../../format.ts';
+import { count, duration, perSecond } from '../../format.ts';
 import { snapshot } from '../../live.ts';
 import { usePages } from '../../load.ts';
 import { Heading, Section } from '../../parts/heading.tsx';
@@ -95,11 +95,11 @@ function GroupTable({ groups }: { groups: readonly GroupSummary[] }) {
       isNumber: true,
     },
     {
-      head: 'Lag',
+      head: 'Lag, messages',
       cell: (group) => (
         <span class="lag">
           <Bar value={lagOf(group)} max={max} />
-          <span class="live-number">{plural(lagOf(group), 'message')}</span>
+          <span class="live-number">{count(lagOf(group))}</span>
         </span>
       ),
       isNumber: true,
