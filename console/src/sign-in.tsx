@@ -1,13 +1,15 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAction } from './parts/confirm.tsx';
 import { signIn } from './session.ts';
 
 /** An API key is what one signs in with; the browser keeps a cookie that only the service can read. */
 export function SignIn() {
   const [key, setKey] = useState('');
+  const field = useRef<HTMLInputElement>(null);
   const { isBusy, failure, start } = useAction(() => signIn(key.trim()));
   useEffect(() => {
     document.title = 'Sign in · Sluice';
+    field.current?.focus();
   }, []);
   return (
     <main class="sign-in">
@@ -24,6 +26,7 @@ export function SignIn() {
         <label class="field">
           <span>API key</span>
           <input
+            ref={field}
             type="password"
             name="key"
             autocomplete="current-password"

@@ -22,6 +22,19 @@ describeInBrowser('E14 the dialogs of the console', () => {
     await page.getByRole('heading', { name: 'Activity' }).waitFor();
   });
 
+  it('have the focus where one types first, also when the form is longer than the window', async () => {
+    const page = await visit('#/listeners');
+    await page.setViewportSize({ width: 1280, height: 500 });
+    await page.getByRole('button', { name: 'New listener…' }).click();
+    await page.keyboard.type('typed-at-once');
+    expect(await page.getByRole('dialog').getByLabel('Name').inputValue()).toBe('typed-at-once');
+    await page.keyboard.press('Escape');
+    await page.evaluate(`location.hash = '#/dead-letters'`);
+    await page.getByRole('button', { name: 'Discard all…' }).click();
+    await page.getByLabel('Reason').and(page.locator(':focus')).waitFor();
+    await page.keyboard.press('Escape');
+  });
+
   it('show a new secret over the screen of the listener that was made', async () => {
     const page = await visit('#/listeners');
     await page.getByRole('button', { name: 'New listener…' }).click();

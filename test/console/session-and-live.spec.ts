@@ -17,7 +17,8 @@ describeInBrowser('E15 the session and the stream of the console', () => {
 
   it('signs in with an API key, keeps the screen that was asked for, and signs out', async () => {
     const page = await visit('#/listeners', { key: null });
-    await page.getByLabel('API key').fill('sk_nobody_0123456789abcdefghij');
+    await page.getByLabel('API key').and(page.locator(':focus')).waitFor();
+    await page.keyboard.type('sk_nobody_0123456789abcdefghij');
     await page.keyboard.press('Enter');
     await page.getByText(/No live API key is this one/).waitFor();
     await page.getByLabel('API key').fill(ADMIN_KEY);

@@ -25,7 +25,10 @@ export function DialogHost() {
   const element = useRef<HTMLDialogElement>(null);
   const content = open.value;
   useLayoutEffect(() => {
-    if (content && !element.current?.open) element.current?.showModal();
+    if (content && !element.current?.open) {
+      element.current?.showModal();
+      focusFirstField();
+    }
     if (!content) element.current?.close();
   }, [content]);
   // The browser reports a close a moment later: another dialog may have been shown since.
@@ -37,6 +40,11 @@ export function DialogHost() {
       {content}
     </dialog>
   );
+}
+
+/** The browser would focus what scrolls, when not all of the form is in sight. */
+export function focusFirstField(): void {
+  document.querySelector<HTMLElement>('dialog :is(input, select, textarea):enabled')?.focus();
 }
 
 export function Dialog({

@@ -4,7 +4,7 @@ import type { DeadLetterFilter, RulingJob } from '../../api-types.ts';
 import { count, plural } from '../../format.ts';
 import { refresh } from '../../load.ts';
 import { ReasonField, useAction } from '../../parts/confirm.tsx';
-import { Dialog, show } from '../../parts/dialog.tsx';
+import { Dialog, focusFirstField, show } from '../../parts/dialog.tsx';
 import { Bar } from '../../parts/sparkline.tsx';
 import { Failed } from '../../parts/states.tsx';
 import { to } from '../../router.ts';
@@ -73,6 +73,7 @@ function Decide({
 }) {
   const [reason, setReason] = useState('');
   const [typed, setTyped] = useState('');
+  useEffect(focusFirstField, []);
   const { isBusy, failure, start } = useAction(async () => {
     const body = { filter, ...(reason.trim() ? { reason: reason.trim() } : {}) };
     onStarted((await send<{ id: string }>('POST', `v1/dead-letters/${kind}`, body)).id);

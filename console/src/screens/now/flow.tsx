@@ -49,7 +49,7 @@ export function Flow({
         <Arrow isMoving={rates.appliedPerSecond > 0} />
         <Stage
           title="Read models"
-          what="Applied in one transaction with what follows"
+          what="Applied in one transaction"
           link={to('messages', { status: 'finished' })}
           rate={rates.appliedPerSecond}
           series={activity?.inbox.applied}
