@@ -44,6 +44,7 @@ import { RebuildDrains1763251200241 } from '../migrations/1763251200241-rebuild-
 import { RebuildProgress1763251200242 } from '../migrations/1763251200242-rebuild-progress.ts';
 import { StandbyMarks1763251200260 } from '../migrations/1763251200260-standby-marks.ts';
 import { CellMoves1763251200270 } from '../migrations/1763251200270-cell-moves.ts';
+import { CursorHandedBy1763251200280 } from '../migrations/1763251200280-cursor-handed-by.ts';
 import type { SchemaPart } from './database/data-source-options.ts';
 
 /** Migrations of the engine, in the order in which they run. Read models have their own. */
@@ -96,6 +97,7 @@ const ENGINE: SchemaPart = {
     RebuildProgress1763251200242,
     StandbyMarks1763251200260,
     CellMoves1763251200270,
+    CursorHandedBy1763251200280,
   ],
 };
 

@@ -185,10 +185,11 @@ export class GroupsController {
     const closed = closedSignal(reply);
     const result = await this.polls.poll(groupName(group), request, closed);
     if (!result) return;
+    const { text, poll, batches } = result;
     onUnread(reply, () => {
-      void this.polls.unread(group, request.member, result.batches).catch(() => undefined);
+      void this.polls.unread({ group, member: request.member, poll, batches }).catch(() => undefined);
     });
-    void reply.type('application/json; charset=utf-8').send(result.text);
+    void reply.type('application/json; charset=utf-8').send(text);
   }
 
   @Post(':group/commit')

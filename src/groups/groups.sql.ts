@@ -114,10 +114,10 @@ export const SPLIT_CURSOR = `
   WITH whole AS (
     DELETE FROM group_cursor WHERE group_number = $1 AND topic = $2 AND partition = $3 AND start = $4 RETURNING *
   )
-  INSERT INTO group_cursor (group_number, topic, partition, start, bound, committed, handed, owner, former_owner, draining, fence, deaths, retry_to)
-  SELECT group_number, topic, partition, committed + 1, handed, committed, handed, owner, former_owner, true, fence, deaths, retry_to FROM whole
+  INSERT INTO group_cursor (group_number, topic, partition, start, bound, committed, handed, handed_by, owner, former_owner, draining, fence, deaths, retry_to)
+  SELECT group_number, topic, partition, committed + 1, handed, committed, handed, handed_by, owner, former_owner, true, fence, deaths, retry_to FROM whole
   UNION ALL
-  SELECT group_number, topic, partition, handed + 1, NULL, handed, handed, NULL, owner, false, fence, 0, -1 FROM whole`;
+  SELECT group_number, topic, partition, handed + 1, NULL, handed, handed, NULL, NULL, owner, false, fence, 0, -1 FROM whole`;
 
 /** groups.dropRemainders — cursors with a bound that are done. $1 group */
 export const DROP_REMAINDERS =

@@ -48,6 +48,14 @@ export interface BatchRow extends Place {
 /** Where the messages of a batch are. */
 export type BatchPlace = Omit<BatchRow, 'messages'>;
 
+/** A poll whose response was not read. */
+export interface UnreadPoll {
+  readonly group: string;
+  readonly member: string;
+  readonly poll: string | undefined;
+  readonly batches: readonly BatchPlace[];
+}
+
 /** A cursor of the member, with the ends of its partition. */
 export interface MemberCursor extends Place {
   /** Of the topic. */
@@ -156,9 +164,9 @@ export class PollStore {
   }
 
   /** A response that nobody read: its messages are handed out again, and no attempt is counted. Returns the number of the group. */
-  async giveBack(group: string, member: string, batches: readonly BatchPlace[]): Promise<number | undefined> {
+  async giveBack({ group, member, poll, batches }: UnreadPoll): Promise<number | undefined> {
     const columns = columnsOf(batches.map((batch) => ({ ...batch, offset: batch.first })));
-    const values = [group, member, ...columns, batches.map(({ last }) => last)];
+    const values = [group, member, ...columns, batches.map(({ last }) => last), poll];
     const [row] = await this.database.query<{ group: number }>(GIVE_BACK, values);
     return row?.group;
   }

@@ -96,13 +96,17 @@ export const EXPECT_NEXT = prepared(`
   UPDATE group_cursor AS cursor SET handed = GREATEST(cursor.committed, owned."offset" - 1)
   FROM owned WHERE ${SAME_CURSOR('cursor', 'owned')} AND owned."offset" <= cursor.handed`);
 
-/** poll.giveBack — batches whose response could not be written; unless something was handed out or committed since. $7 ends */
+/**
+ * poll.giveBack — batches whose response could not be written; unless something was handed out or committed since: the client may
+ * have got the same offsets again by a later poll. $7 ends, $8 the poll that handed them out
+ */
 export const GIVE_BACK = `
   UPDATE group_cursor AS cursor SET handed = GREATEST(cursor.committed, given.first - 1)
   FROM unnest($3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given(topic, partition, fence, first, last)
   JOIN topic ON topic.name = given.topic AND topic.deleted_at IS NULL
   WHERE cursor.group_number = ${GROUP} AND cursor.owner = $2::uuid AND cursor.topic = topic.number
     AND cursor.partition = given.partition AND cursor.fence = given.fence AND cursor.handed = given.last
+    AND cursor.handed_by = $8::uuid
   RETURNING cursor.group_number AS "group"`;
 
 /**
@@ -193,7 +197,7 @@ export const HAND_OUT = prepared(`
     WHERE batch.topic IS NOT NULL OR open.first > open.expected
   ),
   moved AS (
-    UPDATE group_cursor AS cursor SET handed = handed.last,
+    UPDATE group_cursor AS cursor SET handed = handed.last, handed_by = $3::uuid,
            committed = CASE WHEN cursor.committed = cursor.handed THEN GREATEST(cursor.committed, handed.first - 1) ELSE cursor.committed END
     FROM handed WHERE ${SAME_CURSOR('cursor', 'handed')}
   )

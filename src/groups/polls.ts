@@ -18,6 +18,7 @@ import {
   type PollReply,
   PollStore,
   type StateRow,
+  type UnreadPoll,
 } from './poll-store.ts';
 import { pollText } from './poll-view.ts';
 import { PollWaiters } from './poll-waiters.ts';
@@ -51,6 +52,7 @@ interface PollRound {
 
 export interface PollResult {
   readonly text: string;
+  readonly poll: string | undefined;
   /** Without their messages: while the client reads the response, only its bytes are kept. */
   readonly batches: readonly BatchPlace[];
 }
@@ -104,6 +106,8 @@ export class Polls {
 
   private async pollAfter(earlier: Promise<void> | undefined, { group, request, closed, replaced }: OnePoll) {
     await earlier;
+    // A replica that was frozen finds polls whose clients have polled elsewhere since.
+    if (closed.aborted) return undefined;
     if (replaced.aborted) throw replacedByLaterPoll();
     const result = await this.pollAndWait(group, request, AbortSignal.any([closed, replaced]));
     if (!result && !closed.aborted) throw replacedByLaterPoll();
@@ -113,7 +117,7 @@ export class Polls {
   private async heartbeat(group: string, request: PollRequest): Promise<PollResult> {
     const { polled, outcomes } = await this.firstRound(group, request, undefined);
     if (unblocks(polled.state!, polled.outcomes)) this.waiters.announce(request.member);
-    return { text: pollText(polled, outcomes), batches: [] };
+    return { text: pollText(polled, outcomes), poll: undefined, batches: [] };
   }
 
   /** Ends with messages, or when the assignment is not what the member knows, or the time is over. */
@@ -139,16 +143,16 @@ export class Polls {
       if (end !== 'changed') break;
     }
     this.metrics.skipped.inc({ group }, sumOf(polled.batches, 'skipped'));
-    if (closed.aborted) return this.unread(group, member, polled.batches);
+    if (closed.aborted) return this.unread({ group, member, poll, batches: polled.batches });
     this.metrics.handed.inc({ group }, sumOf(polled.batches, 'count'));
     const batches = polled.batches.map(({ messages: _, ...place }) => place);
-    return { text: pollText(polled, first.outcomes), batches };
+    return { text: pollText(polled, first.outcomes), poll, batches };
   }
 
   /** The response was not sent: its messages are given back, to a poll of the member that already waits. */
-  async unread(group: string, member: string, batches: readonly BatchPlace[]): Promise<undefined> {
-    if (batches.length === 0) return;
-    const number = await this.store.giveBack(group, member, batches);
+  async unread(unread: UnreadPoll): Promise<undefined> {
+    if (unread.batches.length === 0) return;
+    const number = await this.store.giveBack(unread);
     if (number !== undefined) this.balancer.announce({ number });
   }
 
@@ -226,8 +230,11 @@ export class Polls {
   }
 
   /** What was handed out of other partitions is given back: the problem has no place for it. */
-  private async refuseExpired({ group, request }: PollRound, { state, batches }: PollReply): Promise<never> {
-    await this.unread(group, request.member, batches);
+  private async refuseExpired(
+    { group, request, poll }: PollRound,
+    { state, batches }: PollReply,
+  ): Promise<never> {
+    await this.unread({ group, member: request.member, poll, batches });
     const places = state!.cursors
       .filter(isExpired)
       .map(

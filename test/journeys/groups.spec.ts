@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { Loops } from '../../src/clock/loops.ts';
+import { Polls } from '../../src/groups/polls.ts';
 import { CONSUME_KEY, startApp } from '../support/app.ts';
 import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
@@ -527,6 +528,22 @@ describe('a poll', () => {
     const { batches } = (await again).body as Polled;
     expect(batches[0]).toMatchObject({ from: 0 });
     expect(batches[0]!.messages.every(({ attempt }) => attempt === 1)).toBe(true);
+  });
+
+  it('is taken back only by itself: a later one may have handed out the same messages', async () => {
+    const { topic, group } = await createGroup({}, 1);
+    await post(topic, 10);
+    const { member } = await join(group);
+    const polls = replicas[0]!.app.nest.get(Polls);
+    const { signal } = new AbortController();
+    const unread = (await polls.poll(group, { member }, signal))!;
+    const next = [{ ...unread.batches[0]!, next: 0 }];
+    const again = (await polls.poll(group, { member, next }, signal))!;
+    expect(again.batches[0]).toMatchObject({ first: 0, last: 9 });
+    await polls.unread({ group, member, ...unread });
+    const [place] = again.batches;
+    const offsets = [{ topic, partition: 0, fence: place!.fence, offset: 9 }];
+    expect(await commit(group, member, offsets)).toMatchObject([{ outcome: 'committed' }]);
   });
 
   it('B10: starts over after a seek, which live members prevent', async () => {
