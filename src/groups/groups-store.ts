@@ -5,6 +5,7 @@ import { isName } from '../http/names.ts';
 import { Problem } from '../http/problems.ts';
 import type { Assignment } from './assign.ts';
 import type { Cursor } from './cursor.ts';
+import { DatabaseContact } from './database-contact.ts';
 import type { GroupRow, Start } from './group.ts';
 import {
   ADD_CURSORS,
@@ -50,7 +51,10 @@ export interface CursorChange {
 /** Groups, their members and their cursors. Whoever changes members or owners locks the group first. */
 @Injectable()
 export class GroupsStore {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    private readonly contact: DatabaseContact,
+  ) {}
 
   async find(name: string, tx: Pick<Transaction, 'query'> = this.database): Promise<GroupRow | undefined> {
     const [row] = isName(name) ? await tx.query<GroupRow>(FIND_GROUP, [name]) : [];
@@ -105,7 +109,7 @@ export class GroupsStore {
 
   /** Removes the members whose session is over, and returns their ids. */
   async dropExpired({ number }: GroupRow, tx: Transaction): Promise<string[]> {
-    const rows = await tx.query<{ id: string }>(DROP_EXPIRED, [number]);
+    const rows = await tx.query<{ id: string }>(DROP_EXPIRED, [number, this.contact.forMs]);
     return rows.map(({ id }) => id);
   }
 

@@ -1,5 +1,6 @@
 import { Global, Module } from '@nestjs/common';
 import { Commits } from './commits.ts';
+import { DatabaseContact } from './database-contact.ts';
 import { GroupBalancer } from './group-balancer.ts';
 import { GroupChanges } from './group-changes.ts';
 import { GroupMetrics } from './group-metrics.ts';
@@ -19,6 +20,7 @@ import { Seeks } from './seeks.ts';
 @Module({
   controllers: [GroupsController],
   providers: [
+    DatabaseContact,
     GroupsStore,
     GroupChanges,
     GroupViews,

@@ -72,10 +72,13 @@ export const DROP_CURSORS = `
 
 const EXPIRED = `member.seen_at < clock_timestamp() - consumer_group.session_ms * interval '1 millisecond'`;
 
-/** groups.dropMembers — those that were silent for longer than the session. $1 group */
+/**
+ * groups.dropMembers — those that were silent for longer than the session, if they could be heard. $1 group, $2 for how long (ms)
+ * the database has been there for this replica
+ */
 export const DROP_EXPIRED = `
   DELETE FROM group_member AS member USING consumer_group
-  WHERE member.group_number = $1 AND consumer_group.number = $1 AND ${EXPIRED}
+  WHERE member.group_number = $1 AND consumer_group.number = $1 AND ${EXPIRED} AND consumer_group.session_ms < $2::float8
   RETURNING member.id, member.name`;
 
 /** groups.members — in the order in which they joined. $1 group */

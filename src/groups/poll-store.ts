@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Database, type Statement } from '../database/database.ts';
 import { FORCE_INDEX_PLANS } from '../database/force-index-plans.ts';
 import type { Transaction } from '../database/transaction.ts';
+import { DatabaseContact } from './database-contact.ts';
 import type { Place } from './group.ts';
 import {
   CHANGES,
@@ -119,7 +120,10 @@ export interface PollReply {
 /** One round trip per poll. */
 @Injectable()
 export class PollStore {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    private readonly contact: DatabaseContact,
+  ) {}
 
   async poll(request: PollStatements): Promise<PollReply> {
     const { group, member, poll, waited, max, maxBytes, commit, next } = request;
@@ -135,8 +139,8 @@ export class PollStore {
     add(next.length > 0, [EXPECT_NEXT, [group, member, ...columnsOf(next)]]);
     const handOut = [group, member, poll ?? null, max, maxBytes, ...columnsOf(next)];
     const batches = add(max > 0, [HAND_OUT, handOut]);
-    const state = add(true, [STATE, [group, member]])!;
-    const rows = await this.database.inOneRoundTrip(statements);
+    const state = add(true, [STATE, [group, member, this.contact.forMs]])!;
+    const rows = await this.contact.during(() => this.database.inOneRoundTrip(statements));
     return {
       outcomes: (commits === undefined ? [] : rows[commits]) as Outcome[],
       batches: (batches === undefined ? [] : rows[batches]) as BatchRow[],
@@ -159,7 +163,7 @@ export class PollStore {
   }
 
   async state(group: string, member: string, tx: Pick<Transaction, 'query'> = this.database) {
-    const [row] = await tx.query<StateRow>(STATE, [group, member]);
+    const [row] = await tx.query<StateRow>(STATE, [group, member, this.contact.forMs]);
     return row;
   }
 
@@ -172,11 +176,12 @@ export class PollStore {
   }
 
   async touchAll(members: readonly WaitingMember[]): Promise<void> {
-    await this.database.execute(TOUCH_ALL, [
+    const values = [
       members.map(({ group }) => group),
       members.map(({ member }) => member),
       members.map(({ untilMs }) => untilMs - performance.now()),
-    ]);
+    ];
+    await this.contact.during(() => this.database.execute(TOUCH_ALL, values));
   }
 
   changes(
@@ -184,7 +189,7 @@ export class PollStore {
     groups: readonly number[],
     blocked: readonly BlockedMember[],
   ): Promise<{ kind: 'topic' | 'group' | 'member'; number: number; partition: number }[]> {
-    return this.database.query(CHANGES, [
+    const values = [
       known.map(({ topic }) => topic),
       known.map(({ partition }) => partition),
       known.map(({ next }) => next),
@@ -192,7 +197,9 @@ export class PollStore {
       blocked.map(({ group }) => group),
       blocked.map(({ member }) => member),
       blocked.map(({ committed }) => committed),
-    ]);
+      this.contact.forMs,
+    ];
+    return this.contact.during(() => this.database.query(CHANGES, values));
   }
 }
 

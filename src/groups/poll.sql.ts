@@ -205,23 +205,25 @@ export const HAND_OUT = prepared(`
          handed.expected, handed.skipped, handed.messages
   FROM handed JOIN topic ON topic.number = handed.topic ORDER BY topic.name, handed.partition, handed.start`);
 
-const stateColumns = (cursors: string) => `
+const stateColumns = (cursors: string, contactMs: string) => `
   consumer_group.number, consumer_group.session_ms, consumer_group.max_in_flight, consumer_group.on_expired,
   member.poll, member.id IS NOT NULL AS known,
   consumer_group.generation <> consumer_group.balanced
     OR EXISTS (SELECT FROM group_member AS other WHERE other.group_number = consumer_group.number
-               AND other.seen_at < clock_timestamp() - consumer_group.session_ms * interval '1 millisecond')
+               AND other.seen_at < clock_timestamp() - consumer_group.session_ms * interval '1 millisecond'
+               AND consumer_group.session_ms < ${contactMs}::float8)
     OR EXISTS (SELECT FROM ${cursors} AS cursor WHERE cursor.group_number = consumer_group.number
                AND (cursor.owner IS NULL OR cursor.draining AND cursor.committed >= cursor.handed
                     OR cursor.committed >= cursor.bound)) AS unbalanced`;
 
 /**
  * poll.state — the group, the member and its cursors, after the statements before it. No row: no such group. The cursors are
- * read once: while a snapshot is open elsewhere, each read passes all their old versions. $1 group, $2 member
+ * read once: while a snapshot is open elsewhere, each read passes all their old versions. $1 group, $2 member, $3 for how long (ms)
+ * the database has been there for this replica
  */
 export const STATE = prepared(`
   WITH cursors AS MATERIALIZED (SELECT * FROM group_cursor WHERE group_number = ${GROUP})
-  SELECT ${stateColumns('cursors')},
+  SELECT ${stateColumns('cursors', '$3')},
     COALESCE((SELECT json_agg(json_build_object('topic', topic.name, 'number', cursor.topic, 'partition', cursor.partition,
                                                 'fence', cursor.fence, 'committed', cursor.committed, 'handed', cursor.handed,
                                                 'draining', cursor.draining, 'bound', cursor.bound,
@@ -238,14 +240,14 @@ export const STATE = prepared(`
 /**
  * poll.changes — for polls that wait: partitions with more than was handed out, groups that have to be balanced, and members
  * that wait for a commit and have committed. The number of those is their place among the parameters.
- * $1 topics, $2 partitions, $3 their next offsets, $4 groups; $5 groups, $6 members, $7 the sum of what they have committed
+ * $1 topics, $2 partitions, $3 their next offsets, $4 groups; $5 groups, $6 members, $7 the sum of what they have committed; $8 as $3 above
  */
 export const CHANGES = `
   SELECT 'topic' AS kind, tail.topic AS number, tail.partition FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) AS known(topic, partition, next)
   JOIN topic_partition AS tail ON tail.topic = known.topic AND tail.partition = known.partition WHERE tail.next > known.next
   UNION ALL
   SELECT 'group', number, 0 FROM (
-    SELECT ${stateColumns('group_cursor')} FROM consumer_group LEFT JOIN group_member AS member ON false
+    SELECT ${stateColumns('group_cursor', '$8')} FROM consumer_group LEFT JOIN group_member AS member ON false
     WHERE consumer_group.number = ANY ($4::integer[])
   ) AS groups WHERE unbalanced
   UNION ALL

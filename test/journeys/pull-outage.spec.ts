@@ -14,12 +14,15 @@ beforeAll(() => {
 const AWAY = 'urn:sluice:problems/database-away';
 const OUTAGE_MS = 2_000;
 
-/** All connections are cut, and new ones refused, until `request` has got a 503 and for two seconds at least. */
-async function outage(request: () => Promise<{ status: number; body: { type?: string } }>): Promise<void> {
+/** All connections are cut, and new ones refused, until `request` has got a 503 and for `ms` at least. */
+async function outage(
+  request: () => Promise<{ status: number; body: { type?: string } }>,
+  ms = OUTAGE_MS,
+): Promise<void> {
   proxy.switchTo('postgres://127.0.0.1:1/nowhere');
   proxy.blackHole();
   proxy.closeBlackHoles();
-  const endsAt = performance.now() + OUTAGE_MS;
+  const endsAt = performance.now() + ms;
   try {
     await until(async () => {
       const { status, body } = await request();
@@ -73,6 +76,24 @@ describe('an outage of the database during a long poll', () => {
       expect(lag).toBe(10);
     },
   );
+
+  it('drops no member of a group that could not be heard for longer than its session', async () => {
+    const { topic, group } = await client.create({ topic: { partitions: 2 }, group: { session: '6s' } });
+    await client.post(topic, 20);
+    const [one, two] = [await client.join(group), await client.join(group)];
+    await client.poll(group, one);
+    const batch = await until(async () => (await client.poll(group, two)).batches[0]);
+    await outage(() => client.tryPoll(group, one, { max: 0 }), 7_000);
+    await client.poll(group, one, { max: 0 });
+    const { members } = await client.expect(200, 'GET', `/v1/groups/${group}`);
+    expect(members.map(({ member }: { member: string }) => member)).toEqual([one, two]);
+    expect(await client.commit(group, two, batch!, batch!.to)).toBe('committed');
+    // From now on it is silent.
+    await until(async () => {
+      await client.poll(group, one, { max: 0 });
+      return (await client.expect(200, 'GET', `/v1/groups/${group}`)).members.length === 1;
+    });
+  });
 
   it.each([
     ['ends before the wait', '10s', 0],
