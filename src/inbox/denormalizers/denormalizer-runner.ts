@@ -35,7 +35,7 @@ export type TimeLimit = <T>(work: Promise<T>) => Promise<T>;
 /** One message and one denormalizer that handles it. */
 interface Step {
   readonly row: ClaimedMessage;
-  readonly one: DeclaredDenormalizer;
+  readonly denormalizer: DeclaredDenormalizer;
   readonly message: Message;
 }
 
@@ -81,11 +81,11 @@ export class DenormalizerRunner {
     prepared: PreparationsByMessage,
     timeLimit: TimeLimit = (work) => work,
   ): Promise<void> {
-    const underWay = new Set<ClaimedMessage>();
+    const inProgress = new Set<ClaimedMessage>();
     try {
-      await timeLimit(this.applyStages(this.stepsOf(rows), tx, prepared, underWay));
+      await timeLimit(this.applyStages(this.stepsOf(rows), tx, prepared, inProgress));
     } catch (error) {
-      throw isTimedOut(error) ? new ApplyFailed([...underWay], new ApplyHung(error)) : error;
+      throw isTimedOut(error) ? new ApplyFailed([...inProgress], new ApplyHung(error)) : error;
     }
   }
 
@@ -93,13 +93,13 @@ export class DenormalizerRunner {
     steps: readonly Step[],
     tx: ReadModelTransaction,
     prepared: PreparationsByMessage,
-    underWay: Set<ClaimedMessage>,
+    inProgress: Set<ClaimedMessage>,
   ): Promise<void> {
     for (const stage of this.denormalizers.stages) {
-      const own = steps.filter(({ one }) => stage.has(one));
+      const own = steps.filter(({ denormalizer }) => stage.has(denormalizer));
       if (own.length === 0) continue;
-      if (own[0]!.one.instance.applyBatch) await applyTogether(own, tx, underWay);
-      else await applyEach(own, tx, prepared, underWay);
+      if (own[0]!.denormalizer.instance.applyBatch) await applyTogether(own, tx, inProgress);
+      else await applyEach(own, tx, prepared, inProgress);
     }
   }
 
@@ -124,11 +124,11 @@ export class DenormalizerRunner {
     const plain = messageOf(row);
     // The check takes longer than everything else for a message: denormalizers with the same class share the instance.
     const checked = new Map<unknown, Message>();
-    return denormalizers.map((one) => {
-      const type = classFor(row.type, one.options.payload);
+    return denormalizers.map((denormalizer) => {
+      const type = classFor(row.type, denormalizer.options.payload);
       const message = checked.get(type) ?? withPayloadOf(plain, type);
       checked.set(type, message);
-      return { row, one, message };
+      return { row, denormalizer, message };
     });
   }
 }
@@ -136,35 +136,35 @@ export class DenormalizerRunner {
 async function applyTogether(
   steps: readonly Step[],
   tx: ReadModelTransaction,
-  underWay: Set<ClaimedMessage>,
+  inProgress: Set<ClaimedMessage>,
 ): Promise<void> {
-  const [{ one, row }] = steps as [Step];
+  const [{ denormalizer, row }] = steps as [Step];
   const messages = steps.map(({ message }) => message);
-  for (const step of steps) underWay.add(step.row);
+  for (const step of steps) inProgress.add(step.row);
   try {
-    await one.instance.applyBatch!(messages, tx);
+    await denormalizer.instance.applyBatch!(messages, tx);
   } catch (reason) {
     throw new ApplyFailed(steps.length === 1 ? [row] : [], reason);
   }
-  underWay.clear();
+  inProgress.clear();
 }
 
 async function applyEach(
   steps: readonly Step[],
   tx: ReadModelTransaction,
   prepared: PreparationsByMessage,
-  underWay: Set<ClaimedMessage>,
+  inProgress: Set<ClaimedMessage>,
 ): Promise<void> {
   await allOrFirstFailure(
     chains(steps).map(async (chain) => {
-      for (const { row, one, message } of chain) {
-        underWay.add(row);
+      for (const { row, denormalizer, message } of chain) {
+        inProgress.add(row);
         try {
-          await one.instance.apply!(message, tx, prepared.get(row)?.results.get(one.name));
+          await denormalizer.instance.apply!(message, tx, prepared.get(row)?.results.get(denormalizer.name));
         } catch (reason) {
           throw new ApplyFailed([row], reason);
         } finally {
-          underWay.delete(row);
+          inProgress.delete(row);
         }
       }
     }),
@@ -173,7 +173,9 @@ async function applyEach(
 
 /** One chain per key; all keys that a sequential denormalizer handles share one chain, ''. No key is empty. */
 function chains(steps: readonly Step[]): Step[][] {
-  const sequential = new Set(steps.filter(({ one }) => one.options.sequential).map(({ row }) => row.key));
+  const sequential = new Set(
+    steps.filter(({ denormalizer }) => denormalizer.options.sequential).map(({ row }) => row.key),
+  );
   return groupBy(steps, ({ row }) => (sequential.has(row.key) ? '' : row.key));
 }
 

@@ -63,7 +63,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     private readonly queue: InboxQueue,
     private readonly processor: InboxProcessor,
     private readonly preparations: Preparations,
-    private readonly slowLanes: PrepareLanes,
+    private readonly prepareLanes: PrepareLanes,
     private readonly snapshots: OldSnapshots,
     private readonly gate: InboxGate,
     wakeups: Wakeups,
@@ -90,13 +90,13 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
 
   /** Stops claiming. Batches in flight are finished; messages that wait for `prepare` are given back; no attempt is counted. */
   async beforeApplicationShutdown(): Promise<void> {
-    this.slowLanes.stop();
+    this.prepareLanes.stop();
     this.stopping.abort();
     clearTimeout(this.pollAgain);
     await Promise.all([...this.workers, this.suspects].map((loop) => loop.stop()));
     await this.piggybacks.allSettled();
     // Only now: a worker may have handed over a lane in its final pass.
-    await this.slowLanes.stopped();
+    await this.prepareLanes.stopped();
   }
 
   /**
@@ -219,7 +219,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
   ): Promise<void> {
     const slow = new Set(rows.filter((row) => this.preparations.needed(row)).map(({ lane }) => lane));
     for (const lane of slow)
-      this.slowLanes.take(
+      this.prepareLanes.take(
         lease,
         lane,
         rows.filter((row) => row.lane === lane),
@@ -239,7 +239,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       let rows = leased.rows;
       let suspects = true;
       while (rows.length > 0 && suspects && lease.lanes.size > 0) {
-        await this.slowLanes.process(lease, rows);
+        await this.prepareLanes.process(lease, rows);
         progressed();
         suspects = rows[0]!.position < lease.suspectsUpTo;
         if (suspects && signal.aborted) await this.queue.lanes.giveBack(lease);

@@ -161,7 +161,7 @@ export class InboxProcessor {
     const holds = this.settings.inboxOnDead === 'hold' && !row.keyless;
     const keyWaits = failure.kind !== 'dead' || holds;
     const counted = !(reason instanceof ReplicaDied);
-    const settled = await this.transaction.fenced(lease, [row, ...behind], async (tx) => {
+    const settled = await this.transaction.settleOnly(lease, [row, ...behind], async (tx) => {
       await Promise.all([
         failure.kind === 'dead'
           ? this.settle.end([{ message: row, status: 'dead', error: failure.error, counted }], tx)
@@ -179,7 +179,7 @@ export class InboxProcessor {
 
   /** Puts them back behind the hold of their key. */
   private async keepWaiting(lease: Lease, rows: readonly ClaimedMessage[]): Promise<void> {
-    await this.transaction.fenced(lease, rows, (tx, remaining) =>
+    await this.transaction.settleOnly(lease, rows, (tx, remaining) =>
       this.settle.putBack(uncounted(remaining), tx),
     );
   }

@@ -179,7 +179,7 @@ export class InboxTransaction {
   }
 
   /** A transaction that only settles. Returns the messages that it settled, without those of lanes that were lost. */
-  async fenced(
+  async settleOnly(
     lease: Lease,
     rows: readonly ClaimedMessage[],
     work: (tx: Transaction, remaining: readonly ClaimedMessage[]) => Promise<void>,

@@ -75,8 +75,8 @@ export class ProcessingMetrics {
     for (const row of rows) this.latencySeconds.observe(Math.max(0, now - row.received_at.getTime()) / 1000);
   }
 
-  endedWith(lapses: readonly { readonly status: string }[]): void {
-    for (const { status } of lapses) this.ended.inc({ status });
+  endedWith(messages: readonly { readonly status: string }[]): void {
+    for (const { status } of messages) this.ended.inc({ status });
   }
 
   expired(count: number): void {

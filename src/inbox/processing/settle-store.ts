@@ -59,18 +59,18 @@ export class SettleStore {
     });
   }
 
-  async end(lapses: readonly EndedMessage[], tx: Transaction): Promise<void> {
-    if (lapses.length === 0) return;
+  async end(ended: readonly EndedMessage[], tx: Transaction): Promise<void> {
+    if (ended.length === 0) return;
     const values = [
-      lapses.map(({ message }) => message.position),
-      lapses.map(({ message }) => message.attempt),
-      lapses.map(({ status }) => status),
-      lapses.map(({ error }) => error ?? null),
-      lapses.map(({ by }) => by ?? null),
-      lapses.map(({ counted }) => counted),
+      ended.map(({ message }) => message.position),
+      ended.map(({ message }) => message.attempt),
+      ended.map(({ status }) => status),
+      ended.map(({ error }) => error ?? null),
+      ended.map(({ by }) => by ?? null),
+      ended.map(({ counted }) => counted),
     ];
     void tx.query(FORCE_INDEX_PLANS);
-    await expectRows(tx.execute(END_MESSAGES, values), lapses.length);
+    await expectRows(tx.execute(END_MESSAGES, values), ended.length);
   }
 
   async putBack(rows: readonly PutBackMessage[], tx: Transaction): Promise<void> {

@@ -66,7 +66,7 @@ export class Triage {
     ];
     const messages = ended.map(({ message }) => message);
     const settled = new Set(
-      await this.transaction.fenced(lease, messages, (tx, remaining) =>
+      await this.transaction.settleOnly(lease, messages, (tx, remaining) =>
         this.settle.end(
           ended.filter(({ message }) => remaining.includes(message)),
           tx,

@@ -93,7 +93,7 @@ export class Admission {
 
 function resultOf(outcome: Outcome): 'succeeded' | 'failed' | 'overloaded' {
   if (outcome.kind === 'delivered') return 'succeeded';
-  return outcome.throttled ? 'overloaded' : 'failed';
+  return outcome.overloaded ? 'overloaded' : 'failed';
 }
 
 const SHRINK_INTERVAL_MS = 1_000;

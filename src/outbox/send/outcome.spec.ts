@@ -17,15 +17,15 @@ describe('a response', () => {
   it.each([300, 301, 302, 303, 304, 307, 308, 401, 404, 408, 418, 429, 500, 501, 502, 503, 504, 599])(
     'of %i is a failed attempt: retried by the schedule, then dead (E5)',
     (status) => {
-      const throttled = [429, 502, 504].includes(status);
+      const overloaded = [429, 502, 504].includes(status);
       const reason = `responded ${status}`;
       const outcomes = [1, 2, 3].map((attempt) =>
         outcomeOf(responded(status), LISTENER, { attempt, ageMs: 0 }, never),
       );
       expect(outcomes).toEqual([
-        { kind: 'retry', afterMs: 5_000, counted: true, throttled, reason },
-        { kind: 'retry', afterMs: 300_000, counted: true, throttled, reason },
-        { kind: 'dead', throttled, reason },
+        { kind: 'retry', afterMs: 5_000, counted: true, overloaded, reason },
+        { kind: 'retry', afterMs: 300_000, counted: true, overloaded, reason },
+        { kind: 'dead', overloaded, reason },
       ]);
     },
   );
@@ -34,7 +34,7 @@ describe('a response', () => {
     for (const status of [400, 403]) {
       expect(outcomeOf(responded(status), LISTENER, FIRST)).toEqual({
         kind: 'dead',
-        throttled: false,
+        overloaded: false,
         reason: `responded ${status}`,
       });
     }
@@ -47,7 +47,7 @@ describe('a response', () => {
     for (const terminalStatuses of [[], [410]]) {
       expect(outcomeOf(responded(410), { ...LISTENER, terminalStatuses }, FIRST)).toEqual({
         kind: 'dead',
-        throttled: false,
+        overloaded: false,
         reason: 'responded 410',
         disable: true,
       });
@@ -57,14 +57,14 @@ describe('a response', () => {
   it.each([429, 503])(
     'of %i with Retry-After pauses the listener and is not counted, up to 75 hours',
     (status) => {
-      const throttled = status === 429;
+      const overloaded = status === 429;
       const reason = `responded ${status}`;
       const asked = responded(status, 90_000);
       for (const attempt of [1, 2, 3, 50]) {
         expect(outcomeOf(asked, LISTENER, { attempt, ageMs: 75 * HOUR - 1 })).toEqual({
           kind: 'pause',
           afterMs: 90_000,
-          throttled,
+          overloaded,
           reason,
         });
       }
@@ -73,7 +73,7 @@ describe('a response', () => {
         kind: 'retry',
         afterMs: 90_000,
         counted: true,
-        throttled,
+        overloaded,
         reason,
       });
       expect(outcomeOf(asked, LISTENER, { attempt: 3, ...old }).kind).toBe('dead');
@@ -100,9 +100,9 @@ describe('a failed call', () => {
         outcomeOf(failed(fault), LISTENER, { attempt, ageMs: 0 }, never),
       );
       expect(kinds).toEqual([
-        { kind: 'retry', afterMs: 5_000, counted: true, throttled: false, reason: `${fault}: why` },
-        { kind: 'retry', afterMs: 300_000, counted: true, throttled: false, reason: `${fault}: why` },
-        { kind: 'dead', throttled: false, reason: `${fault}: why` },
+        { kind: 'retry', afterMs: 5_000, counted: true, overloaded: false, reason: `${fault}: why` },
+        { kind: 'retry', afterMs: 300_000, counted: true, overloaded: false, reason: `${fault}: why` },
+        { kind: 'dead', overloaded: false, reason: `${fault}: why` },
       ]);
     },
   );
@@ -110,7 +110,7 @@ describe('a failed call', () => {
   it('with a local reason is never counted, however old the delivery, and retried soon', () => {
     const local = (ageMs: number, attempt = 1) =>
       outcomeOf(failed('local'), { ...LISTENER, retryScheduleMs: [] }, { attempt, ageMs }, never);
-    const free = { kind: 'retry', counted: false, throttled: false, reason: 'local: why' };
+    const free = { kind: 'retry', counted: false, overloaded: false, reason: 'local: why' };
     expect(local(0)).toEqual({ ...free, afterMs: 1_000 });
     expect(local(60_000, 9)).toEqual({ ...free, afterMs: 6_000 });
     expect(local(MAX_PAUSED_MS - 1)).toEqual({ ...free, afterMs: 300_000 });
@@ -126,7 +126,7 @@ describe('a failed call', () => {
       unsent: true,
     };
     const outcomeAt = (ageMs: number) => outcomeOf(unsent, LISTENER, { attempt: 1, ageMs }, never);
-    const free = { kind: 'retry', counted: false, throttled: false, reason: 'refused: why' };
+    const free = { kind: 'retry', counted: false, overloaded: false, reason: 'refused: why' };
     expect(outcomeAt(0)).toEqual({ ...free, afterMs: 1_000 });
     expect(outcomeAt(MAX_PAUSED_MS - 1)).toEqual({ ...free, afterMs: 15_000 });
     expect(outcomeAt(MAX_PAUSED_MS)).toEqual({ ...free, counted: true, afterMs: 5_000 });

@@ -10,31 +10,31 @@ export type Outcome =
       readonly afterMs: number;
       readonly counted: boolean;
       /** The receiver is overloaded: fewer calls are made at a time. */
-      readonly throttled: boolean;
+      readonly overloaded: boolean;
       readonly reason: string;
     }
   /** The whole listener waits; the attempt is never counted. */
   | {
       readonly kind: 'pause';
       readonly afterMs: number;
-      readonly throttled: boolean;
+      readonly overloaded: boolean;
       readonly reason: string;
     }
   | {
       readonly kind: 'dead';
-      readonly throttled: boolean;
+      readonly overloaded: boolean;
       readonly reason: string;
       readonly disable?: true;
     };
 
-export interface Tries {
+export interface AttemptState {
   /** Counted from 1, including this one; attempts that were not counted are left out. */
   readonly attempt: number;
   /** Since the fan-out, or since the delivery was revived or replayed. */
   readonly ageMs: number;
 }
 
-type Terms = Pick<Listener, 'retryScheduleMs' | 'terminalStatuses'>;
+type RetryRules = Pick<Listener, 'retryScheduleMs' | 'terminalStatuses'>;
 type CallResponse = Extract<CallResult, { kind: 'responded' }>;
 type CallFailure = Extract<CallResult, { kind: 'failed' }>;
 
@@ -52,35 +52,40 @@ const JITTER = 0.2;
 
 export function outcomeOf(
   result: CallResult,
-  listener: Terms,
-  tries: Tries,
+  listener: RetryRules,
+  state: AttemptState,
   random: () => number = Math.random,
 ): Outcome {
   if (result.kind === 'acknowledged') return { kind: 'delivered' };
-  if (result.kind === 'failed') return outcomeOfFailure(result, listener, tries, random);
+  if (result.kind === 'failed') return outcomeOfFailure(result, listener, state, random);
   const { status } = result;
   if (status >= 200 && status < 300) return { kind: 'delivered' };
   const reason = `responded ${status}`;
-  const throttled = OVERLOADED.includes(status);
-  if (status === HTTP_GONE) return { kind: 'dead', throttled, reason, disable: true };
-  if (listener.terminalStatuses.includes(status)) return { kind: 'dead', throttled, reason };
+  const overloaded = OVERLOADED.includes(status);
+  if (status === HTTP_GONE) return { kind: 'dead', overloaded, reason, disable: true };
+  if (listener.terminalStatuses.includes(status)) return { kind: 'dead', overloaded, reason };
   const pauseMs = askedToWait(result);
-  if (pauseMs !== undefined && tries.ageMs < MAX_PAUSED_MS) {
-    return { kind: 'pause', afterMs: Math.max(pauseMs, MIN_PAUSE_MS), throttled, reason };
+  if (pauseMs !== undefined && state.ageMs < MAX_PAUSED_MS) {
+    return { kind: 'pause', afterMs: Math.max(pauseMs, MIN_PAUSE_MS), overloaded, reason };
   }
-  return nextAttempt(listener, tries, random, { throttled, reason, atLeastMs: pauseMs ?? 0 });
+  return nextAttempt(listener, state, random, { overloaded, reason, atLeastMs: pauseMs ?? 0 });
 }
 
-function outcomeOfFailure(result: CallFailure, listener: Terms, tries: Tries, random: () => number): Outcome {
+function outcomeOfFailure(
+  result: CallFailure,
+  listener: RetryRules,
+  state: AttemptState,
+  random: () => number,
+): Outcome {
   const reason = `${result.reason}: ${result.detail}`;
-  const waitMs = uncountedWaitMs(result, tries);
+  const waitMs = uncountedWaitMs(result, state);
   if (waitMs === undefined)
-    return nextAttempt(listener, tries, random, { throttled: false, reason, atLeastMs: 0 });
-  return { kind: 'retry', afterMs: jittered(waitMs, random), counted: false, throttled: false, reason };
+    return nextAttempt(listener, state, random, { overloaded: false, reason, atLeastMs: 0 });
+  return { kind: 'retry', afterMs: jittered(waitMs, random), counted: false, overloaded: false, reason };
 }
 
 /** Undefined: the attempt counts. */
-function uncountedWaitMs({ reason, unsent }: CallFailure, { ageMs }: Tries): number | undefined {
+function uncountedWaitMs({ reason, unsent }: CallFailure, { ageMs }: AttemptState): number | undefined {
   if (reason === 'local') return localRetryMs(ageMs);
   // A stream recognizes the id of a message only for minutes, so the next attempt after one in doubt must not wait for long.
   return unsent && ageMs < MAX_PAUSED_MS ? Math.min(localRetryMs(ageMs), MAX_UNSENT_WAIT_MS) : undefined;
@@ -91,15 +96,15 @@ function askedToWait({ status, retryAfterMs }: CallResponse): number | undefined
 }
 
 function nextAttempt(
-  { retryScheduleMs }: Terms,
-  { attempt }: Tries,
+  { retryScheduleMs }: RetryRules,
+  { attempt }: AttemptState,
   random: () => number,
-  { throttled, reason, atLeastMs }: { throttled: boolean; reason: string; atLeastMs: number },
+  { overloaded, reason, atLeastMs }: { overloaded: boolean; reason: string; atLeastMs: number },
 ): Outcome {
   const waitMs = retryScheduleMs[attempt - 1];
-  if (waitMs === undefined) return { kind: 'dead', throttled, reason };
+  if (waitMs === undefined) return { kind: 'dead', overloaded, reason };
   const afterMs = Math.max(jittered(waitMs, random), atLeastMs);
-  return { kind: 'retry', afterMs, counted: true, throttled, reason };
+  return { kind: 'retry', afterMs, counted: true, overloaded, reason };
 }
 
 /**

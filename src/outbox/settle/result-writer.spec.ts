@@ -64,7 +64,7 @@ const retry: Outcome = {
   kind: 'retry',
   afterMs: 1_000,
   counted: true,
-  throttled: false,
+  overloaded: false,
   reason: 'responded 500',
 };
 const attemptsRecorded = () => database.query('SELECT attempt, status, error FROM attempt');

@@ -6,7 +6,7 @@ import type { SentDelivery } from './delivery-result.ts';
 import { settlementOf } from './settlement.ts';
 
 const DELIVERY = { key: 'k', lane: 256, age_ms: 0 } as ClaimedDelivery;
-const FAILED = { counted: true, throttled: false, reason: 'no' };
+const FAILED = { counted: true, overloaded: false, reason: 'no' };
 
 /** The hold on its key, settled 100 ms after the response. */
 function holdAfter(outcome: Outcome, listener: Partial<Listener> = {}, age_ms = 0) {

@@ -30,7 +30,7 @@ describe.each(['never analysed', 'analysed'])('on tables that were %s', (state) 
   it.each([
     ['indefinite holds', INDEFINITE_HOLDS],
     ['producers with a gap', PRODUCER_GAPS],
-  ])('%s are found by their index, without a look at others', async (_what, sql) => {
+  ])('%s are found by their index, without reading others', async (_what, sql) => {
     expect(await rowsFiltered(client, FORCE_INDEX_PLANS, sql, [])).toEqual({ filtered: 0, returned: 20 });
   });
 

@@ -29,7 +29,7 @@ describe.each(['never analysed', 'analysed'])('on tables that were %s', (state) 
     ['a held key', 'held-7', 1],
     ['the beginning of names', 'l-9', 10],
     ['nothing', 'nothing', 0],
-  ])('%s is found by an index, without a look at other rows', async (_what, text, count) => {
+  ])('%s is found by an index, without reading other rows', async (_what, text, count) => {
     const lane = text === 'held-7' ? 7 : 0;
     const seen = await rowsFiltered(client, FORCE_INDEX_PLANS, FIND, [text, 10, lane]);
     expect(seen).toEqual({ filtered: 0, returned: count });

@@ -30,7 +30,7 @@ describe.each(['never analysed', 'analysed'])('on tables that were %s', (state) 
     if (state === 'analysed') await database.query('ANALYZE');
   });
 
-  it('the lag of groups is found by one probe per partition, without a look at other messages', async () => {
+  it('the lag of groups is found by one probe per partition, without reading other messages', async () => {
     const { filtered, returned } = await withClient(database.url, (client) =>
       rowsFiltered(client, FORCE_INDEX_PLANS, OBSERVE_GROUPS, [20_000]),
     );
