@@ -75,7 +75,7 @@ describeInBrowser('E14 old data in the console', () => {
     expect(await page.evaluate('location.hash')).toBe('#/messages?status=scheduled%2Cdead');
     await page.getByRole('checkbox', { name: 'scheduled' }).uncheck();
     await until(async () => (await rows.count()) === 3);
-    await page.getByLabel('Error begins with').fill('no such error');
+    await page.getByLabel('Error', { exact: true }).fill('no such error');
     await page.keyboard.press('Enter');
     await page.getByText('No message matches').waitFor();
   });

@@ -16,13 +16,14 @@ interface FilterProps {
 }
 
 /** A filter of a list; it lives in the URL, so that a link shows the same. Takes effect with Enter or when it is left. */
-export function TextFilter({ name, label, value }: FilterProps) {
+export function TextFilter({ name, label, value, hint }: FilterProps & { hint?: string }) {
   return (
     <label class="filter">
       <span>{label}</span>
       <input
         name={name}
         type="text"
+        placeholder={hint}
         value={value ?? ''}
         onChange={(event) => refine({ [name]: event.currentTarget.value.trim() || undefined })}
       />

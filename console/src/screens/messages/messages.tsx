@@ -49,7 +49,7 @@ export function Messages() {
         <TextFilter name="type" label="Type" value={query.type} />
         <TextFilter name="key" label="Key" value={query.key} />
         <TextFilter name="source" label="Source" value={query.source} />
-        <TextFilter name="error" label="Error begins with" value={query.error} />
+        <TextFilter name="error" label="Error" hint="begins with" value={query.error} />
         <TimeFilter name="since" label="Received since" value={query.since} />
         <TimeFilter name="until" label="Received until" value={query.until} />
         {isFiltered && <a href={to('messages')}>Clear</a>}
