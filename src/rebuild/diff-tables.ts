@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { countDifferences, someDifferences, TABLES } from './diff.sql.ts';
+import { countDifferences, firstDifferences, TABLES } from './diff.sql.ts';
 
 const MAX_ROWS = 100;
 /** A value that is longer is cut: the diff is stored and shown. */
@@ -64,7 +64,7 @@ export class DiffTables {
     for (const { kind, count } of found.rows)
       counts[kind === 'only-old' ? 'onlyOld' : kind === 'only-new' ? 'onlyNew' : 'different'] = count;
     if (found.rows.length === 0 || max === 0) return { counts, rows: [] };
-    const { rows } = await this.reader.query(someDifferences(compared, this.living, this.next), [max]);
+    const { rows } = await this.reader.query(firstDifferences(compared, this.living, this.next), [max]);
     return {
       counts,
       rows: rows.map((row) => ({ table: name, kind: row.kind, old: cut(row.old), new: cut(row.new) })),

@@ -14,7 +14,8 @@ export const TABLES = `
 const quote = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
 /** No column of a read model has this name. Of an alias, `n.*` is the row: `n` would be the column of that name. */
-const NTH = '"sluice nth"';
+const NTH_NAME = 'sluice nth';
+const NTH = quote(NTH_NAME);
 
 interface Compared {
   readonly name: string;
@@ -29,7 +30,7 @@ function pairs({ name, columns, key }: Compared, old: string, next: string): str
   const numbered = (schema: string) =>
     key
       ? `${schema}.${quote(name)}`
-      : `(SELECT *, row_number() OVER (PARTITION BY (t.*)::text) AS ${NTH} FROM ${schema}.${quote(name)} AS t)`;
+      : `(SELECT *, row_number() OVER (PARTITION BY ${row('t')}) AS ${NTH} FROM ${schema}.${quote(name)} AS t)`;
   const same = key
     ? key.map((column) => `o.${quote(column)} = n.${quote(column)}`).join(' AND ')
     : `${row('o')} = ${row('n')} AND o.${NTH} = n.${NTH}`;
@@ -48,9 +49,15 @@ export function countDifferences(table: Compared, old: string, next: string): st
   return `SELECT ${KIND(there)} AS kind, count(*)::int AS count ${pairs(table, old, next)} GROUP BY 1`;
 }
 
-/** Some of them. $1 how many */
-export function someDifferences(table: Compared, old: string, next: string): string {
+/** The first of them, by their key. $1 how many */
+export function firstDifferences(table: Compared, old: string, next: string): string {
   const there = table.key ? quote(table.key[0]!) : NTH;
-  const side = (alias: string) => `CASE WHEN ${alias}.${there} IS NOT NULL THEN to_jsonb(${alias}.*) END`;
-  return `SELECT ${KIND(there)} AS kind, ${side('o')} AS old, ${side('n')} AS new ${pairs(table, old, next)} LIMIT $1`;
+  const value = (column: string) => `COALESCE(o.${quote(column)}, n.${quote(column)})`;
+  // Any type of a key has an order; json, for one, has none.
+  const order = table.key ? table.key.map(value) : table.columns.map((column) => `${value(column)}::text`);
+  const side = (alias: string) =>
+    `CASE WHEN ${alias}.${there} IS NOT NULL THEN to_jsonb(${alias}.*) - '${NTH_NAME}' END`;
+  return `
+    SELECT ${KIND(there)} AS kind, ${side('o')} AS old, ${side('n')} AS new ${pairs(table, old, next)}
+    ORDER BY ${order.join(', ')} LIMIT $1`;
 }
