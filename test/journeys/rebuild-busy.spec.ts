@@ -12,6 +12,7 @@ import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
 import { RebuildClient } from '../support/rebuild-client.ts';
+import { openSession } from '../support/session.ts';
 import { until } from '../support/until.ts';
 import { untilSettled } from '../support/until-settled.ts';
 
@@ -166,5 +167,59 @@ describe('a rebuild', () => {
     const pauseMs = await nest.get(Switch).run(rebuild!, nest.get(ReadModelRegistry).find('tested')!);
     expect(pauseMs).toBeGreaterThan(0);
     expect(await chains('tested')).toHaveLength(31);
+  });
+
+  it('is switched once by two replicas that try at the same time', async () => {
+    await start(oneTableReadModel(TABLE, [Links]));
+    await rebuilds.act('', { dryRun: true });
+    await rebuilds.reached('ready');
+    await app.close();
+    await start(oneTableReadModel(TABLE, [Links]), 'api');
+    const other = await startApp(database, { ROLES: 'api' }, [oneTableReadModel(TABLE, [Links])]);
+    await database.query(`INSERT INTO tested.chain (key, hash) VALUES ('of the old one', '')`);
+    await database.query(`UPDATE rebuild SET status = 'switching'`);
+    const [rebuild] = await app.app.nest.get(RebuildStatements).atWork();
+    const pauses = await Promise.all(
+      [app, other].map(({ app: { nest } }) =>
+        nest.get(Switch).run(rebuild!, nest.get(ReadModelRegistry).find('tested')!),
+      ),
+    );
+    await other.close();
+    expect(pauses.filter((pauseMs) => pauseMs !== undefined)).toHaveLength(1);
+    expect([await chains('tested'), await chains('tested__previous')]).toEqual([
+      [],
+      [{ key: 'of the old one', hash: '' }],
+    ]);
+  });
+
+  it('is switched as a whole although its session is lost between the two renames', async () => {
+    await start(oneTableReadModel(TABLE, [Links]));
+    await app.call('POST', '/v1/messages', { body: { id: 'first', type: 'link', key: 'k', payload: {} } });
+    await settled();
+    await rebuilds.act('', { dryRun: true });
+    await rebuilds.reached('ready');
+    await database.query(`UPDATE tested.chain SET hash = 'of the old one'`);
+    const gate = await openSession(database);
+    await gate.query('SELECT pg_advisory_lock(4713)');
+    await database.query(`
+      CREATE FUNCTION half_way() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(4713); END $$`);
+    await database.query(
+      `CREATE EVENT TRIGGER half_way ON ddl_command_end WHEN TAG IN ('ALTER SCHEMA') EXECUTE FUNCTION half_way()`,
+    );
+    await rebuilds.act('/switch');
+    const ended = () =>
+      database.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON pg_database.oid = database
+         WHERE datname = current_database() AND locktype = 'advisory' AND objid = 4713 AND NOT granted`,
+      );
+    await until(async () => (await ended()).length > 0);
+    await gate.close();
+    await database.query('DROP EVENT TRIGGER half_way');
+    await rebuilds.reached('switched');
+    expect(await chains('tested__previous')).toEqual([{ key: 'k', hash: 'of the old one' }]);
+    expect(await chains('tested')).toEqual([{ key: 'k', hash: expect.stringMatching(/^\w{32}$/) }]);
+    await app.call('POST', '/v1/messages', { body: { id: 'second', type: 'link', key: 'k', payload: {} } });
+    await settled();
+    expect(await chains('tested__previous')).toEqual([{ key: 'k', hash: 'of the old one' }]);
   });
 });
