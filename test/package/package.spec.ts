@@ -1,6 +1,15 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -86,19 +95,11 @@ describe('the package', () => {
     writeFileSync(join(types, 'right.ts'), RIGHT);
     writeFileSync(join(types, 'wrong.ts'), WRONG);
     const strict = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess'];
-    const options = [
-      '--ignoreConfig',
-      '--noEmit',
-      '--module',
-      'nodenext',
-      '--target',
-      'es2023',
-      '--skipLibCheck',
-      ...strict,
-    ];
+    const options = ['--ignoreConfig', '--noEmit', '--module', 'nodenext', '--target', 'es2023', ...strict];
+    // With the declarations themselves.
     const right = tsc(project, ...options, 'types/right.ts');
     expect([right.status, right.stdout]).toEqual([0, '']);
-    const wrong = tsc(project, ...options, 'types/wrong.ts');
+    const wrong = tsc(project, ...options, '--skipLibCheck', 'types/wrong.ts');
     expect(wrong.stdout.match(/^types\/wrong\.ts\(\d+/gm)).toEqual([
       'types/wrong.ts(4',
       'types/wrong.ts(5',
@@ -125,9 +126,23 @@ describe('a project by sluice init', () => {
 
   it('starts by npm start, takes a message, and shows what it changed', async () => {
     const startedAt = performance.now();
-    await serves(process.execPath, 'npm', 'start');
+    await serves(process.execPath, ['npm', 'start']);
     const seconds = setUpSeconds + (performance.now() - startedAt) / 1_000;
     process.stdout.write(`from an empty folder to the first applied message: ${Math.round(seconds)} s\n`);
+  });
+
+  it('has read models that the image of this repository serves, mounted there', async () => {
+    // As the Dockerfile lays it out.
+    const app = realpathSync(mkdtempSync(join(tmpdir(), 'sluice-image-')));
+    for (const name of ['package.json', 'dist', 'node_modules'])
+      symlinkSync(join(ROOT, name), join(app, name));
+    cpSync(join(project, 'dist'), join(app, 'read-models'), { recursive: true });
+    const serve = ['dist/src/cli/main.js', 'serve', '--read-models', 'read-models/index.js'];
+    try {
+      await serves(process.execPath, [process.execPath, ...serve], app);
+    } finally {
+      rmSync(app, { recursive: true });
+    }
   });
 
   it('starts and stops within a program of its own, which then ends by itself', async () => {
@@ -206,9 +221,10 @@ describe('what cannot start says so in one line', () => {
 const SERVE = ['node_modules/sluice/scripts/sluice.mjs', 'serve', '--read-models', 'dist/index.js'];
 
 /** In a process group of its own: npm starts others. */
-async function serves(node: string, command = node, ...args: string[]): Promise<void> {
-  const child = spawn(command, command === node ? SERVE : args, {
-    cwd: project,
+async function serves(node: string, command = [node, ...SERVE], cwd = project): Promise<void> {
+  const [program, ...args] = command as [string, ...string[]];
+  const child = spawn(program, args, {
+    cwd,
     detached: true,
     env: { ...environment(node), PORT: '0', DATABASE_URL: database.url, LOG_LEVEL: 'error' },
   });
@@ -222,7 +238,7 @@ async function serves(node: string, command = node, ...args: string[]): Promise<
     await until(() => child.exitCode !== null || /read models +stock\n/.test(output));
     const url = /serving +(http\S+)/.exec(output)?.[1];
     if (!url) throw new Error(output);
-    const id = `m-${node}`;
+    const id = `m-${[node, cwd].join()}`;
     const body = { id, type: 'urn:shop:events/item-received', key: id, payload: { itemId: id, pieces: 5 } };
     const posted = await fetch(`${url}/v1/messages`, {
       method: 'POST',
@@ -236,7 +252,7 @@ async function serves(node: string, command = node, ...args: string[]): Promise<
     // Only this process: npm must not leave the service behind.
     child.kill('SIGTERM');
     const end = await ended;
-    if (command === node) expect(end).toEqual([0, null]);
+    if (program === node) expect(end).toEqual([0, null]);
     await expect(fetch(url)).rejects.toThrow();
   } finally {
     killGroup(child.pid!);
