@@ -1,3 +1,4 @@
+import * as cells from './cells.mjs';
 import * as consoleOf from './console.mjs';
 import { consume, consumePinned, processTopic } from './consume.mjs';
 import { endToEnd, ingestBatch, retention } from './end-to-end.mjs';
@@ -9,6 +10,7 @@ import { pollLatency, rebalancing, workQueue } from './pull.mjs';
 import * as reads from './reads.mjs';
 import * as rebuild from './rebuild.mjs';
 import { growth, replicas } from './scale.mjs';
+import * as sinks from './sinks.mjs';
 
 /** In this order; each is a `{ name, run(context) }` that returns the lines of `compare`. */
 export const SCENARIOS = [
@@ -22,6 +24,7 @@ export const SCENARIOS = [
   pinnedSnapshot,
   replicas,
   growth,
+  cells,
   reads,
   rebuild,
   deliver,
@@ -32,6 +35,7 @@ export const SCENARIOS = [
   workQueue,
   pollLatency,
   rebalancing,
+  sinks,
   slowListener,
   manyListeners,
   endToEnd,

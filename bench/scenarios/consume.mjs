@@ -1,5 +1,5 @@
-import { natsVersion } from '../contenders/jetstream.mjs';
 import { log } from '../harness/log.mjs';
+import { natsVersion } from '../harness/nats.mjs';
 import { pin } from '../harness/pin.mjs';
 import { drainRounds } from '../harness/rounds.mjs';
 import { compare } from '../harness/verdict.mjs';
