@@ -11,6 +11,8 @@ import { compare } from '../harness/verdict.mjs';
 export const name = 'cells';
 
 const module = 'contenders/sluice-cells.mjs';
+/** Of each cell: as many producers as one database has, so that as many posts share a commit. */
+const CONNECTIONS = 64;
 const COUNTS = [1, 2, 4];
 
 export async function run(context) {
@@ -55,7 +57,7 @@ async function inCells({ server, quick }, count) {
   };
   const { loaded, cpuOver } = await whileServing(server, { module, env }, (target, _database, onMessage) => {
     const size = { warmUp: quick ? 5_000 : 20_000, messages: quick ? 10_000 : 60_000 };
-    const options = { url: target, databases: urls, connections: 64, ...size };
+    const options = { url: target, databases: urls, connections: CONNECTIONS * count, ...size };
     return runVerb('harness/post-until-settled.mjs', 'postUntilSettled', options, { onMessage }).result;
   });
   for (const other of others) await server.drop(other);

@@ -151,6 +151,7 @@ describe('a log line of Nest', () => {
       const nest = new NestLog(log);
       nest.log('mapped', 'Router');
       nest.warn('careful', 'Router');
+      nest.warn('a data source with the default name is already registered', 'DataSourceNameRegistry');
       nest.error(new Error('broken'), 'stack', 'Router');
       nest.fatal('worse', 'Router');
       nest.debug('chatter', 'Router');

@@ -1,6 +1,9 @@
 import type { LoggerService } from '@nestjs/common';
 import type { Log } from './logger.ts';
 
+/** Warns that another application of the process has a data source of this name, as every cell has: each finds its own. */
+const OF_OTHER_APPLICATIONS = 'DataSourceNameRegistry';
+
 /** Writes the log lines of Nest in the format of the service; its start-up messages at `debug`. */
 export class NestLog implements LoggerService {
   constructor(private readonly target: Log) {}
@@ -10,6 +13,7 @@ export class NestLog implements LoggerService {
   }
 
   warn(message: unknown, ...rest: unknown[]): void {
+    if (rest.at(-1) === OF_OTHER_APPLICATIONS) return;
     this.target.warn({ event: 'nest.warning', context: rest.at(-1) }, String(message));
   }
 
