@@ -26,6 +26,7 @@ beforeAll(async () => {
     ROLES: 'api,inbox',
     MIGRATIONS: 'auto',
     HOST: '127.0.0.1',
+    HISTORY: 'kept=forever',
     API_KEYS: `admin=admin+produce+consume+read:${TOKEN}`,
   };
   service = run(settings, { flags });
@@ -121,6 +122,21 @@ describe('a replica with the memory of deploy/kubernetes', () => {
     for (const socket of silent) socket.destroy();
   });
 
+  it('exports history and finds messages in it, forty times at once', async () => {
+    const payload = 'x'.repeat(900_000);
+    const line = (n: number) => JSON.stringify({ id: `kept-${n}`, type: 'kept', key: `k-${n}`, payload });
+    for (let n = 0; n < 45; n += 15) {
+      const lines = Array.from({ length: 15 }, (_, index) => line(n + index)).join('\n');
+      const { text } = await call('POST', IMPORT, lines, { 'content-type': 'application/x-ndjson' });
+      expect(JSON.parse(text)).toEqual({ imported: 15, duplicates: 0 });
+    }
+    for (const path of ['/v1/history/messages?limit=10000', '/v1/messages/kept-7', '/v1/find?q=kept-7']) {
+      const sizes = Array.from({ length: 40 }, () => sizeOf(path));
+      expect(Math.max(...(await Promise.all(sizes)))).toBeGreaterThan(0);
+      await expectServed();
+    }
+  });
+
   it('lists forty groups of 12,800 partitions each, three times at once', async () => {
     const topics = Array.from({ length: 50 }, (_, n) => `wide-${n}`);
     for (const topic of topics) await send('PUT', `/v1/topics/${topic}`, { partitions: 256 });
@@ -193,6 +209,15 @@ function pipeline(request: string, count: number) {
     socket.write(request.repeat(count), () => resolve());
   });
   return { socket, sent };
+}
+
+/** Bytes of the response; 0 if it is refused for now. Not kept: the test has not much more memory. */
+async function sizeOf(path: string): Promise<number> {
+  const response = await fetch(url + path, { headers: AS_ADMIN });
+  let bytes = 0;
+  for await (const chunk of response.body!) bytes += chunk.length;
+  expect([200, 503]).toContain(response.status);
+  return response.status === 200 ? bytes : 0;
 }
 
 async function send(method: string, path: string, body: object) {

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { Semaphore } from '../../clock/semaphore.ts';
 import { type HistoryMessage, LANE_GROUPS, type Place, START } from '../../history/history-message.ts';
 import { HistoryReader } from '../../history/history-reader.ts';
 import { Problem } from '../../http/problems.ts';
@@ -6,6 +7,11 @@ import { ExportHorizon } from './export-horizon.ts';
 
 /** Before compression of the response, as it is in memory. */
 const MAX_BYTES = 8 * 1024 * 1024;
+/**
+ * Pages that are made at a time: each takes several times MAX_BYTES of the heap until it is bytes, which RESPONSES_LIMIT
+ * limits. Forty at once ended a replica with a heap of 384 MB.
+ */
+const MAX_PAGES_AT_ONCE = 2;
 
 interface Cursor extends Place {
   readonly group: number;
@@ -13,24 +19,38 @@ interface Cursor extends Place {
   readonly horizon: number | undefined;
 }
 
+interface PageRequest {
+  /** The cursor of the request. */
+  readonly cursorText: string | undefined;
+  readonly limit: number;
+  readonly types: readonly string[] | undefined;
+}
+
 export interface ExportedPage {
-  readonly lines: string;
+  readonly lines: Buffer;
   readonly next: string | undefined;
 }
 
 /** Finished messages as lines: one lane group after the other, each in the order of application, up to a horizon. */
 @Injectable()
 export class HistoryExport {
+  private readonly pages = new Semaphore(MAX_PAGES_AT_ONCE);
+
   constructor(
     private readonly reader: HistoryReader,
     private readonly horizons: ExportHorizon,
   ) {}
 
-  async page(
-    cursorText: string | undefined,
-    limit: number,
-    types: readonly string[] | undefined,
-  ): Promise<ExportedPage> {
+  async page(request: PageRequest): Promise<ExportedPage> {
+    await this.pages.acquire();
+    try {
+      return await this.read(request);
+    } finally {
+      this.pages.release();
+    }
+  }
+
+  private async read({ cursorText, limit, types }: PageRequest): Promise<ExportedPage> {
     const start = cursorText === undefined ? startOf(0, undefined) : cursorOf(cursorText);
     const horizon = start.horizon ?? (await this.horizons.get());
     let cursor: Cursor = { ...start, horizon };
@@ -49,9 +69,9 @@ export class HistoryExport {
         lines.push(line);
         cursor = after(cursor, message);
       }
-      if (lines.length >= limit || bytes > MAX_BYTES) return { lines: lines.join(''), next: textOf(cursor) };
+      if (lines.length >= limit || bytes > MAX_BYTES) return { lines: bytesOf(lines), next: textOf(cursor) };
     }
-    return { lines: lines.join(''), next: undefined };
+    return { lines: bytesOf(lines), next: undefined };
   }
 }
 
@@ -74,6 +94,10 @@ function cursorOf(text: string): Cursor {
     throw new Problem('invalid', 'cursor must be the next-cursor of a previous page.');
   const [group, applied, position] = match.slice(1, 4).map(Number) as [number, number, number];
   return { group, applied, position, horizon: match[4] === undefined ? undefined : Number(match[4]) };
+}
+
+function bytesOf(lines: readonly string[]): Buffer {
+  return Buffer.from(lines.join(''));
 }
 
 /** A message as a line. The payload is the text that was posted; one with line breaks is a string, `payloadText`. */

@@ -62,7 +62,7 @@ export class HistoryController {
   async lines(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const { cursor, limit, types } = queryOf(request.query, ['cursor', 'limit', 'types']);
     const max = numberOf('limit', limit ?? String(DEFAULT_PAGE), MAX_PAGE);
-    const page = await this.exports.page(cursor, max, types?.split(','));
+    const page = await this.exports.page({ cursorText: cursor, limit: max, types: types?.split(',') });
     if (page.next !== undefined) reply.header('next-cursor', page.next);
     void reply.type(`${NDJSON}; charset=utf-8`).send(page.lines);
   }
