@@ -208,7 +208,13 @@ function configuration({ name, folder, port, restPort }: Server, etcdPort: numbe
     synchronous_mode_strict: true,
     postgresql: {
       use_pg_rewind: true,
-      parameters: { max_connections: 100, wal_log_hints: 'on', wal_keep_size: '256MB', fsync: 'off' },
+      parameters: {
+        max_connections: 100,
+        wal_log_hints: 'on',
+        wal_keep_size: '256MB',
+        wal_retrieve_retry_interval: '500ms',
+        fsync: 'off',
+      },
     },
   };
   const everyone = [
