@@ -48,6 +48,18 @@ function untilOneWaits(): Promise<boolean> {
   });
 }
 
+/** A group that rejected its message and was sought back to it; `reject` rejects it again. */
+async function rejectedBeforeSeek() {
+  const { topic, group } = await client.create();
+  await client.post(topic, 1);
+  await client.reject(group, 1, () => 'before');
+  await client.expect(200, 'POST', `/v1/groups/${group}/seek`, { to: 'earliest' });
+  const member = await client.join(group);
+  const { batches } = await client.poll(group, member);
+  const reject = () => client.commit(group, member, batches[0]!, 0, [{ offset: 0, reason: 'after' }]);
+  return { group, reject };
+}
+
 describe('the dead letters of a group', () => {
   it('B7 are listed, filtered, grouped by error and shown with their payload', async () => {
     const { topic, group } = await client.create();
@@ -141,13 +153,7 @@ describe('the dead letters of a group', () => {
   });
 
   it('are not doubled by a seek while nobody has decided about them', async () => {
-    const { topic, group } = await client.create();
-    await client.post(topic, 1);
-    await client.reject(group, 1, () => 'before');
-    await client.expect(200, 'POST', `/v1/groups/${group}/seek`, { to: 'earliest' });
-    const member = await client.join(group);
-    const { batches } = await client.poll(group, member);
-    const reject = () => client.commit(group, member, batches[0]!, 0, [{ offset: 0, reason: 'after' }]);
+    const { group, reject } = await rejectedBeforeSeek();
     await reject();
     const dead = await listed(`group=${group}`);
     expect(dead).toMatchObject([{ error: 'before' }]);
@@ -157,18 +163,13 @@ describe('the dead letters of a group', () => {
   });
 
   it('are recorded if one of before the seek is discarded meanwhile', async () => {
-    const { topic, group } = await client.create();
-    await client.post(topic, 1);
-    await client.reject(group, 1, () => 'before');
-    await client.expect(200, 'POST', `/v1/groups/${group}/seek`, { to: 'earliest' });
-    const member = await client.join(group);
-    const { batches } = await client.poll(group, member);
+    const { group, reject } = await rejectedBeforeSeek();
     const [{ id }] = await listed(`group=${group}`);
     const gate = await closedGate(database);
     await gateUpdates(gate.sql);
     const discarding = client.call('DELETE', `/v1/dead-letters/${id}`);
     await gate.reached();
-    const rejecting = client.commit(group, member, batches[0]!, 0, [{ offset: 0, reason: 'after' }]);
+    const rejecting = reject();
     await untilOneWaits();
     await gate.open();
     expect([(await discarding).status, await rejecting]).toEqual([204, 'committed']);

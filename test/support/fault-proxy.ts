@@ -33,6 +33,29 @@ export interface FaultProxy {
   close(): Promise<void>;
 }
 
+const ALL: readonly Fault[] = [
+  'pass',
+  'lost',
+  { status: 503 },
+  'hang',
+  'pass',
+  'refuse',
+  'cut',
+  { status: 502 },
+];
+
+/** Every fault in turn, over all proxies that share it. */
+export function everyFault(): FaultProxy['next'] {
+  let requests = 0;
+  return () => ALL[(requests++ * 5) % ALL.length]!;
+}
+
+/** The faults of `everyFault` that none of these proxies had. */
+export function missingFaults(proxies: readonly FaultProxy[]): string[] {
+  const names = ALL.map((fault) => (typeof fault === 'string' ? fault : String(fault.status)));
+  return names.filter((name) => !proxies.some(({ faults }) => faults.get(name)));
+}
+
 /** Starts proxies that are closed after the test. */
 export function faultProxiesPerTest(): typeof startFaultProxy {
   const proxies: FaultProxy[] = [];
