@@ -24,16 +24,17 @@ export class GroupBalancer {
     private readonly metrics: GroupMetrics,
   ) {}
 
-  /** `change` adds or removes a member; `left` is who went on its own account. */
+  /** `change` adds or removes a member; `left` is who went on its own account. Returns what `result` reads after the assignment. */
   async change<Result>(
     group: string,
-    change: (row: GroupRow, tx: Transaction) => Promise<{ result: Result; left?: string }>,
+    change: (row: GroupRow, tx: Transaction) => Promise<{ result: () => Promise<Result>; left?: string }>,
   ): Promise<Result> {
     await this.waiters.keepAlive();
     const done = await this.database.transaction(async (tx) => {
       const row = await this.store.lock(group, tx);
       const { result, left } = await change(row, tx);
-      return { row, result, ...(await this.balance(row, left, tx)) };
+      const balanced = await this.balance(row, left, tx);
+      return { row, result: await result(), ...balanced };
     });
     this.report(done.row, done.dead);
     if (done.changed) this.announce(done.row);
@@ -42,7 +43,7 @@ export class GroupBalancer {
 
   /** Called by a poll that found something to do. */
   async run(group: string): Promise<void> {
-    await this.change(group, async () => ({ result: undefined }));
+    await this.change(group, async () => ({ result: async () => undefined }));
   }
 
   announce({ number }: Pick<GroupRow, 'number'>): void {

@@ -20,16 +20,16 @@ export class Memberships {
   ) {}
 
   async join(group: string, name: string | undefined): Promise<JoinedMember> {
-    const member = await this.balancer.change(group, async (row, tx) => {
+    const { member, state } = await this.balancer.change(group, async (row, tx) => {
       const members = await this.store.members(row, tx);
       if (members.length >= MAX_MEMBERS) {
         const expired = await this.store.dropExpired(row, tx);
         if (members.length - expired.length >= MAX_MEMBERS) throw full();
       }
-      return { result: await this.store.addMember(row, name, tx) };
+      const member = await this.store.addMember(row, name, tx);
+      // In the same transaction: after it, on a slow machine, its session may already be over.
+      return { result: async () => ({ member, state: (await this.polls.state(group, member, tx))! }) };
     });
-    const state = await this.polls.state(group, member);
-    if (!state?.known) throw memberUnknown();
     return {
       member,
       session: formatDuration(state.session_ms),
@@ -42,7 +42,7 @@ export class Memberships {
   async leave(group: string, member: string): Promise<void> {
     await this.balancer.change(group, async (row, tx) => {
       if (!(await this.store.removeMember(row, member, tx))) throw memberUnknown();
-      return { result: undefined, left: member };
+      return { result: async () => undefined, left: member };
     });
   }
 }

@@ -3,11 +3,14 @@ import { describe, expect, it } from '@jest/globals';
 import { Loops } from '../../src/clock/loops.ts';
 import { Polls } from '../../src/groups/polls.ts';
 import { CONSUME_KEY, startApp } from '../support/app.ts';
+import { openSession, untilBlocked } from '../support/session.ts';
 import { sharedReplicas } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
 const { database, replicas } = sharedReplicas(2);
 let number = 0;
+
+const WAITING_FOR_MEMBERS = `SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'group_member'::regclass`;
 
 /** Any replica serves any request. */
 function call(method: string, path: string, body?: unknown, key?: string) {
@@ -321,6 +324,22 @@ describe('members of a group', () => {
     expect(mine!.outcome).toBe('committed');
     const { body } = await call('GET', `/v1/groups/${group}`);
     expect(body.partitions.filter(({ partition }: Place) => partition === moved)).toHaveLength(1);
+  });
+
+  it('get what is assigned to them, also if they are dropped before they learn of it', async () => {
+    const { group } = await createGroup({}, 2);
+    const [cursors, members] = [await openSession(database), await openSession(database)];
+    await cursors.query('BEGIN');
+    await cursors.query('SELECT FROM group_cursor FOR UPDATE');
+    const joining = call('POST', `/v1/groups/${group}/members`, {}, CONSUME_KEY);
+    await untilBlocked(database);
+    const dropped = members.query('LOCK TABLE group_member; DELETE FROM group_member');
+    await until(async () => (await database.query(WAITING_FOR_MEMBERS)).length > 0);
+    await cursors.query('COMMIT');
+    const { status, body } = await joining;
+    expect([status, body.assigned?.length]).toEqual([201, 2]);
+    await dropped;
+    await Promise.all([cursors.close(), members.close()]);
   });
 
   it('more than there are partitions get none, and learn why', async () => {
