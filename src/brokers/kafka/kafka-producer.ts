@@ -18,6 +18,7 @@ import {
 import { type EgressGuard, EgressRefused } from '../../webhooks/egress-guard.ts';
 import type { BrokerOf } from '../broker.ts';
 import { checkedAddress } from '../server-address.ts';
+import { loginOf } from './kafka-login.ts';
 
 type KafkaBroker = BrokerOf<'kafka'>;
 
@@ -146,8 +147,9 @@ export class KafkaProducer extends Producer {
 
   private newConnection(host: string): Connection {
     const { connectMs, name } = this.connectOptions;
-    const { servers, tls = {}, credentials, mechanism = 'scram-sha-512' } = this.broker;
-    const { username, password = '', certificate, privateKey } = credentials;
+    const { servers, tls = {}, credentials } = this.broker;
+    const sasl = loginOf(this.broker);
+    const { certificate, privateKey } = credentials;
     const serverName = tls.serverName ?? (isIP(host) ? undefined : host);
     const connection = new Connection(name, {
       connectTimeout: connectMs,
@@ -162,19 +164,13 @@ export class KafkaProducer extends Producer {
             ...(serverName ? { tlsServerName: serverName } : {}),
           }
         : {}),
-      ...(username ? { sasl: { mechanism: SASL[mechanism], username, password } } : {}),
+      ...(sasl ? { sasl } : {}),
     });
     // Whoever waits on the connection hears of it, too.
     connection.on('error', () => undefined);
     return connection;
   }
 }
-
-const SASL = {
-  plain: 'PLAIN',
-  'scram-sha-256': 'SCRAM-SHA-256',
-  'scram-sha-512': 'SCRAM-SHA-512',
-} as const;
 
 /** No second lookup is made, which could be rebound: the client gets an address. */
 async function addressesOf(

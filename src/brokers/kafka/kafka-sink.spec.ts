@@ -118,6 +118,16 @@ describe('a connection to Kafka', () => {
     expect(await send()).toMatchObject({ kind: 'acknowledged' });
   });
 
+  it.each(['', 'nonsense', 'r=x', 'e=other-error'])(
+    'survives a server that replies %j to its login',
+    async (reply) => {
+      const login = { mechanism: 'SCRAM-SHA-512', username: 'a', password: 'b', reply };
+      const peer = await startPeer({ login });
+      const send = senderTo(peer.servers, { credentials: { username: 'a', password: 'b' } });
+      expect(await send()).toMatchObject({ kind: 'failed', reason: 'auth' });
+    },
+  );
+
   it.each([
     ['speaks another protocol', 'HTTP/1.1 400 Bad Request\r\n\r\n', /^(protocol|reset|timeout)$/],
     ['says nothing', '', /^timeout$/],
