@@ -132,7 +132,11 @@ function merged(
   lanes: readonly LaneCursor[],
 ): ReplayMessage[] {
   const cursors = new Map(lanes.map((cursor) => [cursor.lane, cursor]));
-  const isAhead = (row: ReplayMessage) => comparePlaces(row, cursors.get(row.lane)!) > 0;
+  const isAhead = (row: ReplayMessage) => {
+    // None: the rebuild was cancelled or dropped since its history was read.
+    const cursor = cursors.get(row.lane);
+    return cursor !== undefined && comparePlaces(row, cursor) > 0;
+  };
   const ahead = HISTORY_GUARDS.leavesOutApplied ? archived.filter(isAhead) : archived;
   const byPosition = new Map([...ahead, ...inbox].map((row) => [row.position, row]));
   return [...byPosition.values()].sort(comparePlaces);

@@ -5,8 +5,9 @@ import type { Message } from '../../src/contract/message.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { Database } from '../../src/database/database.ts';
 import { Archive } from '../../src/history/archive.ts';
+import { LANE_GROUPS, START } from '../../src/history/history-message.ts';
 import { HistoryUpkeep } from '../../src/history/history-upkeep.ts';
-import { HISTORY_GUARDS, HISTORY_PAGE } from '../../src/rebuild/history-source.ts';
+import { HISTORY_GUARDS, HISTORY_PAGE, HistorySource } from '../../src/rebuild/history-source.ts';
 import { Retention } from '../../src/upkeep/retention/retention.ts';
 import { startApp } from '../support/app.ts';
 import { oneTableReadModel } from '../support/one-table-read-model.ts';
@@ -116,6 +117,22 @@ const archived = async (types: string[]) => {
 };
 
 describe('a rebuild from history', () => {
+  it('reads nothing for a rebuild that was cancelled meanwhile', async () => {
+    await post(40);
+    await sweep();
+    const source = app().app.nest.get(HistorySource);
+    const cancelled = 999_999;
+    const groups = Array.from({ length: LANE_GROUPS }, (_, group) => ({ group, ...START }));
+    const pages = await Promise.all(groups.map((cursor) => source.next(cancelled, cursor, ['link'])));
+    expect(pages.flatMap(({ rows }) => rows)).toEqual([]);
+    for (const { history } of pages)
+      expect(
+        await app()
+          .app.nest.get(Database)
+          .transaction((tx) => source.lock(cancelled, history!, tx)),
+      ).toBe(false);
+  });
+
   it('applies what is in blocks and what is still in the inbox as one sequence, and shows how far it is', async () => {
     await post(300);
     await moveInThirds();
