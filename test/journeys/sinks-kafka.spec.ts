@@ -4,6 +4,7 @@ import { sharedReplica } from '../support/shared-replica.ts';
 import { until } from '../support/until.ts';
 
 const LOGIN = { mechanism: 'SCRAM-SHA-512', username: 'sluice', password: 'right' };
+const RETRIES = Array.from({ length: 50 }, () => '100ms');
 const [NOT_ENOUGH_REPLICAS, TOPIC_AUTHORIZATION_FAILED] = [19, 29];
 
 describe('a listener with the mode kafka', () => {
@@ -34,7 +35,7 @@ describe('a listener with the mode kafka', () => {
         mode: 'kafka',
         types: [`${name}/*`],
         kafka: { topic: 'orders', ...target },
-        retrySchedule: Array.from({ length: 50 }, () => '100ms'),
+        retrySchedule: RETRIES,
         ...more,
       },
     });
@@ -111,7 +112,7 @@ describe('a listener with the mode kafka', () => {
         types: [`${name}/*`],
         kafka: { topic: 'orders', ...target },
         credentials: { username: 'sluice', password: 'right' },
-        retrySchedule: ['100ms'],
+        retrySchedule: RETRIES,
       },
     });
     await finished(id);

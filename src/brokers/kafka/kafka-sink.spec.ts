@@ -12,7 +12,8 @@ import { BrokerSender } from '../broker-sender.ts';
 const LOOPBACK = { address: '127.0.0.0', prefix: 8, family: 'ipv4' } as const;
 const LOG = { warn: () => undefined } as unknown as Log;
 const HERE = async () => [{ address: '127.0.0.1', family: 4 }];
-const OPTIONS = { timeoutMs: 5_000 };
+/** The first one loads the client, which takes seconds on a busy machine. */
+const OPTIONS = { timeoutMs: 60_000 };
 
 const ends: (() => Promise<void>)[] = [];
 afterEach(async () => {
