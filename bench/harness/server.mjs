@@ -7,6 +7,8 @@ import { service } from './paths.mjs';
 
 /** PostgreSQL's default of 128 MB is for a machine with other work; a database server has some GB. */
 const MEMORY = `ALTER SYSTEM SET shared_buffers = '2GB'`;
+/** Eight replicas have two pools each; the default of 100 was used up. */
+const CONNECTIONS = 'ALTER SYSTEM SET max_connections = 300';
 
 /**
  * The PostgreSQL server for all contenders: the embedded one with its own settings and more memory, so fsync and
@@ -18,6 +20,7 @@ export async function startServer() {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
   const first = await startEmbeddedPostgres({ dataDirectory: folder });
   await execute(first.url, MEMORY);
+  await execute(first.url, CONNECTIONS);
   await first.stop();
   const server = await startEmbeddedPostgres({ dataDirectory: folder });
   const admin = new pg.Pool({ connectionString: server.url, max: 2 });
