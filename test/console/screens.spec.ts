@@ -17,6 +17,7 @@ const SCREENS: readonly [name: string, hash: string, text: string | RegExp][] = 
   ['find', '#/find?q=customer', /Nothing has this id|Found/],
   ['listeners', '#/listeners', 'search-index'],
   ['listener', '#/listener?name=billing', 'kept per key'],
+  ['queue', '#/listener?name=search-index', 'in flight'],
   ['disabled-listener', '#/listener?name=legacy-erp', 'Nothing is sent'],
   ['topics', '#/topics', 'analytics'],
   ['topic', '#/topic?name=orders', 'order-'],

@@ -63,8 +63,8 @@ export function ListenerScreen() {
         {(data) => (
           <>
             <Stopped of={data} />
-            <Numbers name={data.name} />
-            <Deliveries name={data.name} />
+            <Numbers name={data.name} isPulled={data.mode === 'pull'} />
+            <Deliveries name={data.name} isPulled={data.mode === 'pull'} />
             <Definition of={data} />
           </>
         )}
@@ -113,21 +113,26 @@ function Stopped({ of: { state, stateReason, stateSince, stateBy, health } }: { 
   );
 }
 
-function Numbers({ name }: { name: string }) {
+/** A queue has no responses: its consumers acknowledge, or let a lease end. */
+function Numbers({ name, isPulled }: { name: string; isPulled: boolean }) {
   const activity = useGet<Activity>('v1/activity', { range: '15m', step: '30s' }, 30).data;
   const backlog = snapshot.value?.backlog.listeners.find((one) => one.name === name);
   const rates = snapshot.value?.rates.listeners.find((one) => one.name === name);
   const series = activity?.listeners.find((one) => one.name === name);
   const waiting = (backlog?.ready ?? 0) + (backlog?.held ?? 0);
-  const facts: [string, string, boolean?][] = [
-    ['success', percent(rates?.successRatio)],
-    ['p95', milliseconds(rates?.p95Ms)],
+  const facts: (readonly [string, string, boolean?])[] = [
+    ...(isPulled
+      ? ([['in flight', count(backlog?.inFlight ?? 0)]] as const)
+      : ([
+          ['success', percent(rates?.successRatio)],
+          ['p95', milliseconds(rates?.p95Ms)],
+        ] as const)),
     ['waiting', count(waiting)],
     ['oldest', waiting ? duration(backlog!.oldestSeconds) : '–'],
     ['dead', count(backlog?.deadLetters ?? 0), (backlog?.deadLetters ?? 0) > 0],
   ];
   return (
-    <section class="numbers" aria-label="Numbers">
+    <section class={isPulled ? 'numbers queue' : 'numbers'} aria-label="Numbers">
       <div class="number-wide">
         <span class="rate live-number">{perSecond(rates?.deliveredPerSecond ?? 0)}</span>
         <span class="muted">delivered</span>
@@ -145,7 +150,7 @@ function Numbers({ name }: { name: string }) {
   );
 }
 
-function Deliveries({ name }: { name: string }) {
+function Deliveries({ name, isPulled }: { name: string; isPulled: boolean }) {
   const { status, key, type, responseStatus, since } = route.value.query;
   const deliveries = usePages<ListedDelivery>(path`v1/listeners/${name}/deliveries`, {
     status,
@@ -169,7 +174,7 @@ function Deliveries({ name }: { name: string }) {
         <ChoiceFilter name="status" label="Status" value={status} choices={STATUSES} />
         <TextFilter name="type" label="Type" value={type} />
         <TextFilter name="key" label="Key" value={key} />
-        <TextFilter name="responseStatus" label="Response (HTTP)" value={responseStatus} />
+        {!isPulled && <TextFilter name="responseStatus" label="Response (HTTP)" value={responseStatus} />}
         <TimeFilter name="since" label="Since" value={since} />
       </Filters>
       <ShowPages
