@@ -43,6 +43,7 @@ export interface GroupBacklog {
 
 export interface Backlog {
   readonly observedAt: string;
+  readonly countedUpTo: number;
   readonly inbox: QueueBacklog & { readonly scheduled: number };
   readonly listeners: readonly ListenerBacklog[];
   readonly groups: readonly GroupBacklog[];

@@ -92,6 +92,15 @@ describeInBrowser('E14 the console with much to show', () => {
     expect((await shown.textContent()) === payload).toBe(true);
   });
 
+  it('says of a number that is not counted to its end that it may be more', async () => {
+    const { countedUpTo } = (await replica.call('GET', '/v1/backlog')).body;
+    const more = Array.from({ length: countedUpTo }, (_, n) => ({ type: 'urn:shop:more', payload: n }));
+    await replica.call('POST', '/v1/messages/batch', { body: { messages: more } });
+    const page = await visit('#/listener?name=search-index');
+    const numbers = page.getByRole('region', { name: 'Numbers' });
+    await numbers.getByText(`${countedUpTo}+`, { exact: true }).waitFor();
+  });
+
   it('revives 10,000 dead letters by their error in one action, with its progress', async () => {
     const page = await visit('#/dead-letters?stage=inbox&error=no such customer');
     await page.getByRole('button', { name: 'Revive what matches…' }).click();

@@ -33,6 +33,7 @@ function ofGroup(group: string, lag: number): Observed[] {
 }
 
 const INBOX = [
+  row('counted_up_to', 3_333),
   row('backlog', 5, { stage: 'inbox', kind: 'ready' }),
   row('backlog', 6, { stage: 'inbox', kind: 'scheduled' }),
   row('dead_letters', 7, { stage: 'inbox' }),
@@ -46,6 +47,7 @@ it('has what belongs to each listener and group, by name', () => {
   const group = { lagSeconds: 70, members: 1, unownedPartitions: 0, expired: 0, deadLetters: 4 };
   expect(view).toEqual({
     observedAt: AT,
+    countedUpTo: 3_333,
     inbox: { ready: 5, held: 0, oldestSeconds: 0, deadLetters: 7, scheduled: 6 },
     listeners: [
       { name: 'a', ready: 20, ...listener },

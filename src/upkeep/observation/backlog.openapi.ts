@@ -25,6 +25,10 @@ export const BACKLOG = s.named(
   'Backlog',
   s.object({
     observedAt: s.TIME,
+    countedUpTo: {
+      ...s.COUNT,
+      description: 'Rows of a listener are counted up to this: a number that equals it may be more.',
+    },
     inbox: s.object({ ...QUEUE, scheduled: { ...s.COUNT, description: 'Due later.' } }),
     listeners: {
       ...s.list(

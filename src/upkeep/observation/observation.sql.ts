@@ -1,6 +1,9 @@
 const READY = 'queued.settled_at IS NULL AND queued.waits IS NULL';
 const HELD = `queued.settled_at IS NULL AND queued.waits = 'held'`;
 
+/** Not a metric: the limit of the numbers of one listener. */
+export const COUNTED_UP_TO = 'counted_up_to';
+
 interface Stage {
   readonly table: 'inbox' | 'outbox';
   /** When a row began to wait; for a revived or replayed row, when it was requeued. */
@@ -152,6 +155,8 @@ export const OBSERVE = `
         AND outbox.fingerprint IS NOT NULL
       LIMIT (SELECT most_rows FROM share)) AS one) AS dead
   WHERE listener.deleted_at IS NULL OR dead.count > 0
+  UNION ALL
+  SELECT '${COUNTED_UP_TO}', NULL, NULL, NULL, most_rows FROM share
   UNION ALL
   SELECT 'holds', stage.queue, NULL, kind.reason, count(seen.reason)
   FROM (VALUES ('inbox'), ('outbox')) AS stage(queue)

@@ -112,7 +112,7 @@ export class Observation {
     try {
       const observed = await this.store.observe();
       this.reset();
-      for (const value of observed) this.set(value);
+      for (const value of observed) if (value.name in MEASURES) this.set(value);
       this.observedAt!.set(Date.now() / 1000);
       this.failures = 0;
     } catch (error) {

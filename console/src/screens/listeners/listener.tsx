@@ -3,6 +3,7 @@ import type { Activity, ListedDelivery, Listener } from '../../api-types.ts';
 import { count, duration, milliseconds, percent, perSecond } from '../../format.ts';
 import { snapshot } from '../../live.ts';
 import { useGet, usePages } from '../../load.ts';
+import { counted } from '../../parts/counted.ts';
 import { ChoiceFilter, Filters, TextFilter, TimeFilter } from '../../parts/fields.tsx';
 import { Facts, Heading, Section } from '../../parts/heading.tsx';
 import { KeyLink, Text } from '../../parts/links.tsx';
@@ -127,9 +128,9 @@ function Numbers({ name, isPulled }: { name: string; isPulled: boolean }) {
           ['success', percent(rates?.successRatio)],
           ['p95', milliseconds(rates?.p95Ms)],
         ] as const)),
-    ['waiting', count(waiting)],
+    ['waiting', counted([backlog?.ready ?? 0, backlog?.held ?? 0], count)],
     ['oldest', waiting ? duration(backlog!.oldestSeconds) : '–'],
-    ['dead', count(backlog?.deadLetters ?? 0), (backlog?.deadLetters ?? 0) > 0],
+    ['dead', counted([backlog?.deadLetters ?? 0], count), (backlog?.deadLetters ?? 0) > 0],
   ];
   return (
     <section class={isPulled ? 'numbers queue' : 'numbers'} aria-label="Numbers">

@@ -3,6 +3,7 @@ import { duration, milliseconds, percent, perSecond, shortCount } from '../../fo
 import { snapshot } from '../../live.ts';
 import { usePages } from '../../load.ts';
 import { Act } from '../../parts/confirm.tsx';
+import { counted } from '../../parts/counted.ts';
 import { Heading } from '../../parts/heading.tsx';
 import { ListenerLink, Text } from '../../parts/links.tsx';
 import { Empty, ShowPages } from '../../parts/states.tsx';
@@ -43,7 +44,7 @@ const COLUMNS: Column<Row>[] = [
   { head: 'p95', cell: ({ rates }) => <Live text={milliseconds(rates?.p95Ms)} />, isNumber: true },
   {
     head: 'Waiting',
-    cell: ({ backlog }) => <Live text={shortCount((backlog?.ready ?? 0) + (backlog?.held ?? 0))} />,
+    cell: ({ backlog }) => <Live text={counted([backlog?.ready ?? 0, backlog?.held ?? 0], shortCount)} />,
     isNumber: true,
   },
   {
@@ -57,7 +58,7 @@ const COLUMNS: Column<Row>[] = [
       <Alarming value={backlog?.deadLetters ?? 0}>
         {backlog?.deadLetters ? (
           <a href={to('dead-letters', { stage: 'outbox', listener: listener.name })}>
-            {shortCount(backlog.deadLetters)}
+            {counted([backlog.deadLetters], shortCount)}
           </a>
         ) : (
           '0'

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Activity, GroupBacklog, ListenerBacklog, Rates } from '../../api-types.ts';
 import { count, duration, perSecond, plural, shortCount } from '../../format.ts';
+import { counted } from '../../parts/counted.ts';
 import { GroupLink, ListenerLink } from '../../parts/links.tsx';
 import { Sparkline } from '../../parts/sparkline.tsx';
 import { Alarming, Status } from '../../parts/status.tsx';
@@ -35,7 +36,7 @@ export function Listeners({
       ),
       isNumber: true,
     },
-    { head: 'Waiting', cell: (row) => <Amount value={row.ready + row.held} />, isNumber: true },
+    { head: 'Waiting', cell: (row) => <Amount of={[row.ready, row.held]} />, isNumber: true },
     {
       head: 'Oldest',
       cell: (row) => <Age seconds={row.oldestSeconds} of={row.ready + row.held} />,
@@ -44,7 +45,7 @@ export function Listeners({
     {
       head: 'Dead',
       cell: ({ name, deadLetters }) => (
-        <Dead value={deadLetters} link={to('dead-letters', { stage: 'outbox', listener: name })} />
+        <Dead value={deadLetters} isCounted link={to('dead-letters', { stage: 'outbox', listener: name })} />
       ),
       isNumber: true,
     },
@@ -101,7 +102,7 @@ export function Groups({
       ),
       isNumber: true,
     },
-    { head: 'Lag', cell: (row) => <Amount value={row.lag} />, isNumber: true },
+    { head: 'Lag', cell: (row) => <Lag value={row.lag} />, isNumber: true },
     { head: 'Oldest', cell: (row) => <Age seconds={row.lagSeconds} of={row.lag} />, isNumber: true },
     {
       head: 'Dead',
@@ -176,7 +177,15 @@ function urgencyOfGroup({ expired, unownedPartitions, deadLetters }: GroupBacklo
   return (expired > 0 ? 4 : 0) + (unownedPartitions > 0 ? 2 : 0) + (deadLetters > 0 ? 1 : 0);
 }
 
-function Amount({ value }: { value: number }) {
+function Amount({ of }: { of: readonly number[] }) {
+  return (
+    <span class={`live-number ${of.some((one) => one > 0) ? '' : 'muted'}`} title={counted(of, count)}>
+      {counted(of, shortCount)}
+    </span>
+  );
+}
+
+function Lag({ value }: { value: number }) {
   return (
     <span class={`live-number ${value ? '' : 'muted'}`} title={count(value)}>
       {shortCount(value)}
@@ -188,6 +197,7 @@ function Age({ seconds, of }: { seconds: number; of: number }) {
   return <span class={`live-number ${of ? '' : 'muted'}`}>{of ? duration(seconds) : '–'}</span>;
 }
 
-function Dead({ value, link }: { value: number; link: string }) {
-  return <Alarming value={value}>{value ? <a href={link}>{shortCount(value)}</a> : '0'}</Alarming>;
+function Dead({ value, isCounted, link }: { value: number; isCounted?: boolean; link: string }) {
+  const text = isCounted ? counted([value], shortCount) : shortCount(value);
+  return <Alarming value={value}>{value ? <a href={link}>{text}</a> : '0'}</Alarming>;
 }
