@@ -1,6 +1,5 @@
 import { groupBy } from '../../database/group-by.ts';
 import type { BacklogView, GroupBacklog, ListenerState, QueueView } from './backlog.openapi.ts';
-import { COUNTED_UP_TO } from './observation.sql.ts';
 import type { Observed } from './observation-store.ts';
 
 /** The backlog as the API returns it: of the inbox, of each listener, including deleted ones with pending deliveries, and of each group. */
@@ -8,7 +7,7 @@ export function backlogView(observedAt: Date, observed: readonly Observed[]): Ba
   const inbox = observed.filter(({ stage }) => stage === 'inbox');
   return {
     observedAt,
-    countedUpTo: sumOf(observed, COUNTED_UP_TO),
+    countedUpTo: sumOf(observed, 'counted_up_to'),
     inbox: { ...queueView(inbox), scheduled: sumOf(inbox, 'backlog', ['scheduled']) },
     listeners: named(observed, ({ listener }) => listener, 'backlog').map(([name, own]) => {
       const isPulled = own.some((one) => one.name === 'pull_in_flight');

@@ -1,9 +1,6 @@
 const READY = 'queued.settled_at IS NULL AND queued.waits IS NULL';
 const HELD = `queued.settled_at IS NULL AND queued.waits = 'held'`;
 
-/** Not a metric: the limit of the numbers of one listener. */
-export const COUNTED_UP_TO = 'counted_up_to';
-
 interface Stage {
   readonly table: 'inbox' | 'outbox';
   /** When a row began to wait; for a revived or replayed row, when it was requeued. */
@@ -100,7 +97,7 @@ const AGE = (since: string) => `GREATEST(0, extract(epoch FROM clock_timestamp()
  * observe — all metrics read from the database, in one statement, from the heads of partial indexes. Nothing is counted
  * beyond a limit, so a backlog of millions costs as much as one of thousands. Beyond the limit the inbox is estimated from
  * the last ANALYZE. $1 max rows counted of a kind, $2 max held keys scanned, $3 seconds within which an expiry is soon,
- * $4 seconds that a message may wait before it counts as expiring soon
+ * $4 seconds that a message may wait before it counts as expiring soon. counted_up_to is no metric, but the limit of one listener
  */
 export const OBSERVE = `
   WITH share AS MATERIALIZED (
@@ -156,7 +153,7 @@ export const OBSERVE = `
       LIMIT (SELECT most_rows FROM share)) AS one) AS dead
   WHERE listener.deleted_at IS NULL OR dead.count > 0
   UNION ALL
-  SELECT '${COUNTED_UP_TO}', NULL, NULL, NULL, most_rows FROM share
+  SELECT 'counted_up_to', NULL, NULL, NULL, most_rows FROM share
   UNION ALL
   SELECT 'holds', stage.queue, NULL, kind.reason, count(seen.reason)
   FROM (VALUES ('inbox'), ('outbox')) AS stage(queue)
