@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -18,7 +18,12 @@ interface Machine {
 }
 
 /** The value of BROWSER_TESTS with which `.ci/run` starts the tests on a machine that has only these programs. */
-function browserTestsOn({ chromium = false, aptGet, root = true }: Machine): string {
+function browserTestsOn(machine: Machine): string {
+  const { output } = ciRunOn(machine);
+  return /BROWSER_TESTS=<(.*)>/.exec(output)?.[1] ?? output;
+}
+
+function ciRunOn({ chromium = false, aptGet, root = true }: Machine) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-ci-run-'));
   folders.push(folder);
   const program = (name: string, body: string) => {
@@ -29,12 +34,16 @@ function browserTestsOn({ chromium = false, aptGet, root = true }: Machine): str
   program('id', `echo ${root ? 0 : 1000}`);
   program('npm', 'printf "BROWSER_TESTS=<%s>" "$BROWSER_TESTS"');
   if (chromium) program('chromium', '');
-  if (aptGet !== undefined) program('apt-get', `exit ${aptGet}`);
+  const calls = join(folder, 'calls');
+  if (aptGet !== undefined) program('apt-get', `echo "$@" >>${calls}\nexit ${aptGet}`);
   const { stdout, stderr } = spawnSync('/bin/bash', [join(ROOT, '.ci/run')], {
     env: { PATH: folder, TMPDIR: folder },
     encoding: 'utf8',
   });
-  return /BROWSER_TESTS=<(.*)>/.exec(stdout)?.[1] ?? stdout + stderr;
+  return {
+    output: stdout + stderr,
+    aptGet: () => readFileSync(calls, 'utf8').trim().split('\n'),
+  };
 }
 
 describe('E14 the tests of the console in .ci/run', () => {
@@ -51,5 +60,23 @@ describe('E14 the tests of the console in .ci/run', () => {
     ['apt-get may not be used', { aptGet: 0, root: false }],
   ])('may be skipped where %s', (_case, machine) => {
     expect(browserTestsOn(machine)).toBe('');
+  });
+});
+
+describe('the installation of what the tests need', () => {
+  it('goes on with the other packages when one cannot be installed', () => {
+    const { output, aptGet } = ciRunOn({ aptGet: 100 });
+    const installed = aptGet().filter((call) => call.startsWith('install '));
+    for (const name of [
+      'chromium',
+      'pgbouncer',
+      'nats-server',
+      'rabbitmq-server',
+      'patroni',
+      'etcd-server',
+    ]) {
+      expect(installed).toContainEqual(expect.stringMatching(new RegExp(` ${name}$`)));
+      expect(output).toContain(`could not install ${name}; the tests that need it say so`);
+    }
   });
 });
