@@ -86,6 +86,7 @@ export class Rebuilds {
       this.backoffs.succeed(rebuild.id);
       return waitMs;
     } catch (error) {
+      if (await this.movedOn(rebuild)) return 0;
       const reason = `${errorText(error)}; it tries again`;
       this.errors.set(rebuild.id, reason);
       // If the database is away, this fails, too.
@@ -97,6 +98,12 @@ export class Rebuilds {
       );
       return retryInMs;
     }
+  }
+
+  /** An operator or another replica has ended it or taken its next step: what failed was no longer to be done. */
+  private async movedOn({ id, status }: Rebuild): Promise<boolean> {
+    const atWork = await this.statements.atWork().catch(() => undefined);
+    return atWork !== undefined && !atWork.some((one) => one.id === id && one.status === status);
   }
 
   /** One step; returns how long to wait before the next. */

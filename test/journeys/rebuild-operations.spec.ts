@@ -6,6 +6,7 @@ import type { Message } from '../../src/contract/message.ts';
 import type { ReadModelTransaction } from '../../src/contract/read-model-transaction.ts';
 import { Database } from '../../src/database/database.ts';
 import { Archive } from '../../src/history/archive.ts';
+import { DiffTables } from '../../src/rebuild/diff-tables.ts';
 import { HISTORY_PAGE } from '../../src/rebuild/history-source.ts';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -260,5 +261,30 @@ describe('REBUILD_SHARE', () => {
     await client.act('/cancel');
     [replica, rebuild] = [small!, client];
     await large!.close();
+  });
+});
+
+describe('a step that fails because its rebuild was cancelled meanwhile', () => {
+  it('is no failure: nothing is logged, and the next rebuild starts at once', async () => {
+    const tables = DiffTables.prototype as unknown as { compareOne(...args: unknown[]): Promise<unknown> };
+    const { compareOne } = tables;
+    let error: unknown;
+    tables.compareOne = async function (...args) {
+      tables.compareOne = compareOne;
+      await rebuild.act('/cancel');
+      return compareOne.apply(this, args).catch((thrown: unknown) => {
+        error = thrown;
+        throw thrown;
+      });
+    };
+    const before = replica.lines.length;
+    await rebuild.act('', { dryRun: true });
+    await rebuild.reached('cancelled');
+    await until(() => error);
+    expect(error).toMatchObject({ code: '42P01' });
+    await rebuild.act('', { dryRun: true });
+    await rebuild.reached('ready');
+    expect(replica.lines.slice(before).filter((line) => line.includes('rebuild.failed'))).toEqual([]);
+    await rebuild.act('/cancel');
   });
 });
