@@ -99,6 +99,6 @@ function isPlanned({ name = '', message }: LoggedError): boolean {
   return message === PLANNED_FAILURE || ['Refuse', 'ReplicaDied'].includes(name);
 }
 
-function errorOf({ message = '', code }: LoggedError): Error {
-  return Object.assign(new Error(message), { code });
+function errorOf({ message = '', code, cause }: LoggedError): Error {
+  return Object.assign(new Error(message), { code, cause: cause && errorOf(cause) });
 }

@@ -19,6 +19,7 @@ export interface LoggedError {
   readonly name?: string;
   readonly message?: string;
   readonly code?: string;
+  readonly cause?: LoggedError;
 }
 
 /** A fault that was injected, and when; without an end: during the whole run. */

@@ -97,6 +97,20 @@ describe('a log line', () => {
     expect(nested).toContain('inbox_pkey');
   });
 
+  it('has the cause of an error, without values that it quotes', () => {
+    const cause = Object.assign(new Error(`invalid input syntax for type uuid: "${CANARY}"`), {
+      code: '22P02',
+    });
+    const error = new Error('the migrations could not begin', { cause });
+    const [line] = linesOf((log) => log.error({ event: 'a.b', error }, 'words'));
+    expect(JSON.parse(line!).error.cause).toEqual({
+      name: 'Error',
+      code: '22P02',
+      message: 'invalid input syntax for type uuid: "…"',
+    });
+    expect(line).not.toContain(CANARY);
+  });
+
   it.each([
     ['22P02', `invalid input syntax for type uuid: "${CANARY}"`],
     ['22P02', `invalid input syntax for type json: "{"a":"${CANARY}"}"`],

@@ -49,13 +49,26 @@ function isError(value: object): value is Error & { code?: unknown } {
 }
 
 /**
- * Name, code, message and stack. PostgreSQL's `detail` and `where` are omitted on purpose: they quote the values of the
+ * Name, code, message and stack, and the same of its cause without the stack. PostgreSQL's `detail` and `where` are omitted on purpose: they quote the values of the
  * failing row. The messages of data exceptions (class 22: `invalid input syntax for type uuid: "…"`) and of JSON.parse
  * quote values, too: there everything between quotes is removed.
  */
 function errorFields(error: Error & { code?: unknown }): Record<string, unknown> {
-  const { name, message, stack, code } = error;
+  const { stack, message, cause } = error;
+  const fields = withoutStack(error);
+  const caused = typeof cause === 'object' && cause !== null && isError(cause);
+  return {
+    ...fields,
+    stack: stack?.replace(message, () => fields.message),
+    ...(caused ? { cause: withoutStack(cause) } : {}),
+  };
+}
+
+function withoutStack({ name, message, code }: Error & { code?: unknown }) {
   const isQuoting = name === 'SyntaxError' || /^22/.test(String(code));
-  const safe = isQuoting ? message.replace(/".*"/s, '"…"') : message;
-  return { name, message: safe, ...(code ? { code } : {}), stack: stack?.replace(message, () => safe) };
+  return {
+    name,
+    message: isQuoting ? message.replace(/".*"/s, '"…"') : message,
+    ...(code ? { code } : {}),
+  };
 }

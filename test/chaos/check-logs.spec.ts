@@ -41,6 +41,7 @@ describe('an error that a replica logs', () => {
     ['postgres-immediate', failed({ code: 'ECONNREFUSED' })],
     ['disk-full', failed({ code: '53100' })],
     ['backends', failed(cut)],
+    ['disk-full', failed({ message: 'the migrations could not begin', cause: { code: '53100' } })],
     ['black-hole', failed({ message: 'Query read timeout' })],
     ['freeze', failed({ code: '57014' })],
     ['poison', line({ level: 'warn', event: 'inbox.retry', error: { message: 'failed as planned' } })],
