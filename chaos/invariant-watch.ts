@@ -11,13 +11,23 @@ const HELD_WITHOUT_HOLD = ['inbox', 'outbox']
   )
   .join(' UNION ALL ');
 
+/** What is owed to a listener that is paused, disabled or behind an open circuit waits for that listener, not for a replica. */
+const CLOSED: Record<string, string> = {
+  inbox: 'false',
+  outbox: `EXISTS (
+        SELECT FROM listener LEFT JOIN gate ON gate.listener = listener.number
+        WHERE listener.number = lane.lane / 256
+          AND (listener.state <> 'active' OR gate.openings > 0 OR gate.closed_until > clock_timestamp()))`,
+};
+
 const PROCESSING_IN_FREE_LANE = ['inbox', 'outbox']
   .map(
     (table) => `
       SELECT row.id::text, lane.lane, lane.crashes,
              round(extract(epoch FROM clock_timestamp() - NULLIF(lane.leased_until, '-infinity')))::int AS seconds
       FROM ${table} AS row JOIN lane ON lane.queue = '${table}' AND lane.lane = row.lane
-      WHERE row.settled_at IS NULL AND row.status = 'processing' AND lane.leased_until < clock_timestamp()`,
+      WHERE row.settled_at IS NULL AND row.status = 'processing' AND lane.leased_until < clock_timestamp()
+        AND NOT ${CLOSED[table]}`,
   )
   .join(' UNION ALL ');
 
