@@ -3,8 +3,10 @@ import { prepared } from '../database/prepared.ts';
 import type { Transaction } from '../database/transaction.ts';
 
 /**
- * Two guards, each sufficient by itself, keep a replica that lost its lease from changing anything. Both are always on: only
- * tests and fault runs turn one off, to show that the failure it prevents then happens and is detected.
+ * Two guards, each sufficient by itself, keep a replica that lost its lease from changing anything in the inbox. Both are
+ * always on: only tests and fault runs turn one off, to show that the failure it prevents then happens and is detected.
+ * The outbox has the same fence, which no switch turns off (`LeasedLanes.fence`). It may write the same results twice, so
+ * rows that are no longer claimed are left alone there, instead of failing the transaction.
  */
 export const GUARDS = {
   /** The fence proves the token. */
@@ -158,7 +160,7 @@ export class LaneLeases {
   ) {}
 
   /**
-   * Locks the lanes until the transaction ends; returns those that another replica owns now. A lock, not an update:
+   * Locks the lanes until the transaction ends; returns the lost ones, which another replica owns now. A lock, not an update:
    * it leaves nothing to vacuum, even while an old snapshot is open elsewhere.
    */
   async fence<Leased extends LaneToken>(leased: readonly Leased[], tx: Transaction): Promise<Leased[]> {
@@ -168,7 +170,7 @@ export class LaneLeases {
     return leased.filter(({ lane, token }) => tokens.get(lane) !== token);
   }
 
-  /** Returns those that another replica owns now. */
+  /** Extends the leases; returns the lost ones, as `fence` does. */
   async renew<Leased extends LaneToken>(leased: readonly Leased[]): Promise<Leased[]> {
     const rows = await this.database.query<{ lane: number }>(RENEW, [...this.pairs(leased), this.leaseMs]);
     const renewed = new Set(rows.map(({ lane }) => lane));

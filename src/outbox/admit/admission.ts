@@ -79,7 +79,8 @@ export class Admission {
     const permitted = await this.rates.pass(leased.listener, () => this.open(leased) !== undefined);
     const listener = permitted ? this.open(leased) : undefined;
     if (!listener) return undefined;
-    const covered = await this.lanes.covers(leased, this.callMs(listener), this.draining.stopping);
+    const callMs = this.callMs(listener);
+    const covered = await this.lanes.renewUntilCovered(leased, callMs, this.draining.stopping);
     return covered ? this.open(leased) : undefined;
   }
 

@@ -67,10 +67,10 @@ export class LeasedLanes {
   }
 
   /**
-   * The same, renewing the lease if necessary. A replica that was frozen, or cut off from the database, must not send on a
-   * lane that another replica may be sending on.
+   * Renews the lease until it covers the call; false: the lane is lost, or the replica is stopping. A replica that was
+   * frozen, or cut off from the database, must not send on a lane that another replica may be sending on.
    */
-  async covers(leased: LeasedLane, callMs: number, stopping: AbortSignal): Promise<boolean> {
+  async renewUntilCovered(leased: LeasedLane, callMs: number, stopping: AbortSignal): Promise<boolean> {
     while (!leased.lost && !this.coversNow(leased, callMs)) {
       if (stopping.aborted) return false;
       try {
@@ -111,9 +111,9 @@ export class LeasedLanes {
 
   private async renew(leased: readonly LeasedLane[]): Promise<void> {
     const requestedAtMs = performance.now();
-    const taken = new Set(await this.leases.renew(leased));
-    for (const one of leased) if (!taken.has(one)) one.safeUntilMs = requestedAtMs + this.leases.leaseMs;
-    const lost = [...taken].filter((one) => !one.ending && !one.lost);
+    const notRenewed = new Set(await this.leases.renew(leased));
+    for (const one of leased) if (!notRenewed.has(one)) one.safeUntilMs = requestedAtMs + this.leases.leaseMs;
+    const lost = [...notRenewed].filter((one) => !one.ending && !one.lost);
     if (lost.length > 0) this.lose(lost);
   }
 }
