@@ -106,8 +106,9 @@ export class MessageAcceptor {
         piggyback.failed(error);
         throw error;
       });
+    // This hands the message to the worker that made the lease, which begins at once.
     const claimed = piggyback.leased(results) !== undefined;
-    // It is being processed: the next statements are sent before the response is written, not after it.
+    // The next statements are sent before the response is written, not after it.
     if (claimed) await new Promise(setImmediate);
     const [outcome] = await this.outcomesOf([message], inserted);
     return [claimed && outcome!.kind === 'accepted' ? { ...outcome!, claimed } : outcome!];

@@ -28,7 +28,10 @@ export interface LeasedRows<Row> {
 export interface PiggybackLease<Row> {
   /** To be issued after the rows are written and FORCE_INDEX_PLANS is set. */
   readonly statements: readonly Statement[];
-  /** After the COMMIT, with the results of the statements. Undefined: none of the lanes was free. */
+  /**
+   * After the COMMIT, with the results of the statements. Undefined: none of the lanes was free. Of a lease that a worker
+   * made (`Piggyback.leaseFor`), this call also starts the worker on the rows.
+   */
   leased(results: readonly (readonly unknown[])[]): LeasedRows<Row> | undefined;
   /** The transaction failed. If its COMMIT may have happened nevertheless, the lanes are given back. */
   failed(error: unknown): void;

@@ -16,7 +16,10 @@ export class Piggyback {
     this.factories.set(queue, factory);
   }
 
-  /** Called by the writer to these lanes. Undefined: no worker of this process is idle; a wake-up must suffice. */
+  /**
+   * Called by the writer to these lanes; asks `piggybackLease` of InboxProcessingTrigger or OutboxProcessor. Undefined: no
+   * worker of this process is idle; a wake-up must suffice.
+   */
   leaseFor(queue: string, lanes: ReadonlySet<number>): PiggybackLease<LaneRow> | undefined {
     return this.factories.get(queue)?.(lanes);
   }

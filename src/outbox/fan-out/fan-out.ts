@@ -111,7 +111,7 @@ export class DeliveryWriter {
     this.results = await Promise.all(statements.map(([sql, values]) => tx.query<unknown>(sql, values)));
   }
 
-  /** Returns the lanes to wake; those that were leased with the commit are already being sent. */
+  /** After the COMMIT. Starts to send on the lanes that were leased with it; returns the others, which are to be woken. */
   committed(): ReadonlySet<number> {
     for (const message of this.pending) this.contents.remember(message);
     const taken = this.lease?.leased(this.results)?.lease.lanes;
