@@ -12,7 +12,10 @@ import { closeClient, destroyConnection } from '../database/close-client.ts';
 import { Database } from '../database/database.ts';
 import { LOG, type Log } from '../telemetry/logger.ts';
 
-/** An empty set: it is not known which lanes. */
+/**
+ * Lanes of the inbox or the outbox. What waits for polls of consumers is announced in the same way, under other queue names:
+ * then these are numbers of partitions, groups or members. An empty set: it is not known which.
+ */
 export type Lanes = ReadonlySet<number>;
 
 /** Wakes the workers of a queue, with the lanes that were just written to. */
@@ -31,12 +34,13 @@ export class Wakeups {
     this.localHandlers.push(handler);
   }
 
-  /** Called after the commit of a write. */
+  /** Called after the commit of a write: wakes the workers of this replica, and by NOTIFY those of the others. */
   announce(queue: string, lanes: Lanes): void {
     this.wake(queue, lanes);
     for (const notify of this.localHandlers) notify(queue, lanes);
   }
 
+  /** Wakes the workers of this replica only. */
   wake(queue: string, lanes: Lanes): void {
     for (const wake of this.handlers.get(queue) ?? []) wake(lanes);
   }
