@@ -44,7 +44,10 @@ export class OutboxStore {
   async busyLanes(closed: readonly number[], after: number, limit: number): Promise<BusyLanes> {
     type Row = { lane: number | null; ms: number | null };
     const rows = await this.database.transaction(async (tx) => {
-      const [, found] = await Promise.all([this.plan(tx), tx.query<Row>(BUSY_LANES, [closed, after, limit])]);
+      const [, found] = await Promise.all([
+        this.forceIndexPlans(tx),
+        tx.query<Row>(BUSY_LANES, [closed, after, limit]),
+      ]);
       return found;
     });
     return {
@@ -65,7 +68,8 @@ export class OutboxStore {
     return new Map(rows.map((row) => [row.position, row]));
   }
 
-  async plan(tx: Transaction): Promise<void> {
+  /** For the statements after it in the transaction. */
+  async forceIndexPlans(tx: Transaction): Promise<void> {
     await tx.query(FORCE_INDEX_PLANS);
   }
 
@@ -89,18 +93,20 @@ export class OutboxStore {
     return rows as { position: number; stamp: number }[];
   }
 
-  /** Returns how many were still claimed. */
+  /** Writes the attempts that failed; returns how many of the deliveries were still claimed. */
   async record(tries: readonly FailedAttempt[], tx: Transaction): Promise<number> {
     return tries.length > 0 ? tx.execute(RECORD_ATTEMPTS, recordsOf(tries)) : 0;
   }
 
-  /** Does not need the lane: the calls were made, no matter which replica owns it now. */
-  /** `repeated`: an earlier call may have recorded them, although it failed. */
+  /**
+   * Does not need the lane: the calls were made, no matter which replica owns it now. `repeated`: an earlier call may have
+   * recorded them, although it failed.
+   */
   async recordLost(tries: readonly FailedAttempt[], repeated: boolean): Promise<void> {
     await this.database.execute(RECORD_LOST, [...recordsOf(tries), repeated]);
   }
 
-  /** Returns how many were still claimed. */
+  /** Ends the deliveries that succeeded; returns how many were still claimed. */
   async delivered(
     tries: readonly {
       delivery: ClaimedDelivery;

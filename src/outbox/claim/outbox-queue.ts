@@ -14,6 +14,7 @@ import type { LeasedLane } from './leased-lane.ts';
 export interface ClaimedDelivery extends LaneRow {
   readonly id: string;
   readonly listener: number;
+  /** Its position in the inbox. */
   readonly message: number;
   /** Deliveries of one key keep their order; not always the message's key. */
   readonly key: string;

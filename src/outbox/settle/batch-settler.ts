@@ -128,7 +128,7 @@ export class BatchSettler {
   ): Promise<{ stamp: number; lost: readonly LeasedLane[]; changed: number }> {
     const [stamp, , lost, recorded, delivered] = await Promise.all([
       this.store.stamp(tx),
-      this.store.plan(tx),
+      this.store.forceIndexPlans(tx),
       // Also lanes that are only released: if they were locked later, they would be locked out of order.
       this.lanes.fence([...new Set([...results.map(({ leased }) => leased), ...released])], tx),
       this.store.record(settlement.record, tx),
