@@ -32,7 +32,10 @@ export type Result =
   /** Not sent: the run had to stop. */
   | { readonly kind: 'untouched'; readonly leased: LeasedLane; readonly delivery: ClaimedDelivery };
 
-/** The end of a run: all earlier results of its lane are written, and the lane is released if `release` is set. */
+/**
+ * Added after the results of one claim: it resolves when all earlier results of its lane are written. With `release`, the
+ * lane is released with them and its run is over; without, the run claims more.
+ */
 export interface RunEnd {
   readonly kind: 'end';
   readonly leased: LeasedLane;

@@ -27,7 +27,7 @@ export class ResultWriter {
     this.push(result);
   }
 
-  /** Resolves when everything added for the lane before is written, or the lane is lost. */
+  /** After each claim of a run. Resolves when everything added for the lane before is written, or the lane is lost. */
   end(leased: LeasedLane, release: boolean): Promise<void> {
     return new Promise((resolve) => this.push({ kind: 'end', leased, release, resolve }));
   }
@@ -45,7 +45,7 @@ export class ResultWriter {
     if (this.queue.items.length < MAX_BATCH) await this.flushDelay.wait(() => this.pending());
   }
 
-  /** The end of a run is urgent: its lane waits for it. */
+  /** An `end` is urgent: its lane waits for it. */
   private pending(): Pending {
     const { items } = this.queue;
     if (items.length === 0) return 'nothing';
