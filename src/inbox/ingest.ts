@@ -36,7 +36,7 @@ export class Ingest implements BeforeApplicationShutdown {
   constructor(
     @Inject(SETTINGS_TOKEN) private readonly settings: Settings,
     @Inject(LOG) private readonly log: Log,
-    private readonly accept: MessageAcceptor,
+    private readonly acceptor: MessageAcceptor,
     private readonly metrics: IngestMetrics,
     private readonly wakeups: Wakeups,
   ) {
@@ -116,7 +116,7 @@ export class Ingest implements BeforeApplicationShutdown {
       }
       this.wake(messages, outcomes);
     } catch (error) {
-      await this.writeSeparately(flush, error);
+      await this.rejectOrSplit(flush, error);
     } finally {
       ended();
       this.removeFromTotals(flush);
@@ -129,7 +129,7 @@ export class Ingest implements BeforeApplicationShutdown {
    * unreachable, the queued posts are rejected too: it can take half a minute to notice, for each flush again. Any other
    * error is caused by one of the messages, such as one that the fence of a cell refuses: each post is stored alone.
    */
-  private async writeSeparately(flush: readonly Waiting[], error: unknown): Promise<void> {
+  private async rejectOrSplit(flush: readonly Waiting[], error: unknown): Promise<void> {
     if (isDatabaseAway(error)) this.rejectFirst(this.queue.items.length, error);
     const ofOne = codeOf(error) === NOT_OF_THIS_CELL || problemOf(error).status !== 503;
     const alone = flush.length > 1 && ofOne;
@@ -158,8 +158,8 @@ export class Ingest implements BeforeApplicationShutdown {
   ): Promise<readonly Outcome[]> {
     try {
       return await (flush[0]!.posted.batch
-        ? this.accept.acceptBatch(messages)
-        : this.accept.acceptSingles(messages));
+        ? this.acceptor.acceptBatch(messages)
+        : this.acceptor.acceptSingles(messages));
     } catch (error) {
       if (codeOf(error) !== DEADLOCK || attempt === MAX_ATTEMPTS) throw error;
       return this.store(flush, messages, attempt + 1);

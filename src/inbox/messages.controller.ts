@@ -35,7 +35,7 @@ const FILTER_NAMES = ['status', 'type', 'key', 'source', 'since', 'until', 'erro
 @Controller('v1/messages')
 export class MessagesController {
   constructor(
-    private readonly accept: PostMessages,
+    private readonly posts: PostMessages,
     private readonly messages: MessagesStore,
     private readonly finder: MessageFinder,
     private readonly holds: HoldsStore,
@@ -51,7 +51,7 @@ export class MessagesController {
   @ApiPosted()
   @ApiResponse({ status: 422, description: 'Not valid; `errors` points at each fault.' })
   async post(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    await this.accept.reply(request, reply, readPost);
+    await this.posts.reply(request, reply, readPost);
   }
 
   @Post('batch')
@@ -61,7 +61,7 @@ export class MessagesController {
   @ApiPostedBatch()
   @ApiResponse({ status: 422, description: 'Not valid; `errors` lists every bad item; nothing was stored.' })
   async postBatch(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    await this.accept.reply(request, reply, readBatch);
+    await this.posts.reply(request, reply, readBatch);
   }
 
   @Get(':id')

@@ -28,7 +28,10 @@ export class PostMessages {
     this.rateLimit = new RateLimit(settings.apiKeyRateLimit);
   }
 
-  /** Messages that are posted to a topic need no type, and may have only one that the topic takes. */
+  /**
+   * Reads the messages, has them stored, and responds. Messages that are posted to a topic need no type, and may have only
+   * one that the topic takes.
+   */
   async reply(
     request: FastifyRequest,
     reply: FastifyReply,

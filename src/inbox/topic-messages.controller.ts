@@ -21,7 +21,7 @@ import { readBatch, readPost } from './read-request.ts';
 export class TopicMessagesController {
   constructor(
     private readonly topics: Topics,
-    private readonly accept: PostMessages,
+    private readonly posts: PostMessages,
   ) {}
 
   @Post()
@@ -37,7 +37,7 @@ export class TopicMessagesController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    await this.accept.reply(request, reply, readPost, await this.find(topic));
+    await this.posts.reply(request, reply, readPost, await this.find(topic));
   }
 
   @Post('batch')
@@ -51,7 +51,7 @@ export class TopicMessagesController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    await this.accept.reply(request, reply, readBatch, await this.find(topic));
+    await this.posts.reply(request, reply, readBatch, await this.find(topic));
   }
 
   /** It may have been created a moment ago by another replica. */
