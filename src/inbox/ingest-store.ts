@@ -69,7 +69,10 @@ export class IngestStore {
     return withoutArchived(await Promise.all(results)) as (InsertedMessage & { position: number })[];
   }
 
-  /** For messages whose ids are new: they are not looked for in history. */
+  /**
+   * For messages that this service makes itself (of denormalizers, schedules and alerts): their ids are new, so they are not
+   * looked for in history. Posts use `insertNew` or `insertWithPiggyback`.
+   */
   insert(messages: readonly NewMessage[], on: Statements = this.database): Promise<InsertedMessage[]> {
     return on.query<InsertedMessage>(INSERT_MESSAGES, [recordset(messages)]);
   }
