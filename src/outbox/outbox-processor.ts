@@ -31,6 +31,8 @@ const MIN_SCAN_INTERVAL_MS = 20;
 const MAX_PIGGYBACK_LANES = 8;
 
 /**
+ * The counterpart of InboxProcessingTrigger, not of InboxProcessor: the work is done by LaneRuns and LaneSender.
+ *
  * Finds lanes with deliveries to send, leases them and starts a run for each, independently of the inbox. Every lane
  * has a run of its own, so a listener that hangs blocks only its own lanes. No transaction and no connection is held
  * during a call.

@@ -38,6 +38,8 @@ const LEASE_WORTH = 4;
 const FEW_LANES = 2;
 
 /**
+ * The workers of the inbox; what they claim is processed by InboxProcessor.
+ *
  * Every replica has any number of workers. Each leases lanes, claims rows, processes them, claims again while there is
  * work and its slice lasts, and releases the lanes. A worker never runs twice at the same time; two workers never own the
  * same lane.
@@ -239,6 +241,7 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
       let rows = leased.rows;
       let suspects = true;
       while (rows.length > 0 && suspects && lease.lanes.size > 0) {
+        // Unlike `this.process`, it waits for `prepare`, and renews the lease meanwhile.
         await this.prepareLanes.process(lease, rows);
         progressed();
         suspects = rows[0]!.position < lease.suspectsUpTo;

@@ -71,7 +71,11 @@ export class InboxTransaction {
     private readonly unhandled: UnhandledTypes,
   ) {}
 
-  /** Undefined: nothing is left to do. That includes messages of lanes that were lost: another replica has them now. */
+  /**
+   * Applies the messages in one transaction, which is repeated after a conflict, without lost lanes, and with newly read
+   * listeners and topics. Returns why it failed. Undefined: nothing is left to do, also because the lanes were lost: another
+   * replica has the messages now.
+   */
   async apply(batch: Batch, rows: readonly ClaimedMessage[]): Promise<ApplyFailed | undefined> {
     let remaining = rows;
     for (let attempt = 1; ; attempt++) {
@@ -98,6 +102,7 @@ export class InboxTransaction {
     }
   }
 
+  /** The transaction, and what follows from its COMMIT in this process. */
   private async transact(batch: Batch, rows: readonly ClaimedMessage[]): Promise<void> {
     const { lease, prepared } = batch;
     const ended = this.metrics.started(rows);
