@@ -9,7 +9,10 @@ import { type Outcome, PollStore } from './poll-store.ts';
 import { PollWaiters } from './poll-waiters.ts';
 import { RejectionsStore } from './rejections-store.ts';
 
-/** Commits offsets and records rejections, in one transaction. */
+/**
+ * Commits offsets and records rejections, in one transaction: for a commit of its own, and for a poll with rejections. Other
+ * polls commit in their own round trip (`PollStore.poll`) and only count here.
+ */
 @Injectable()
 export class Commits {
   constructor(

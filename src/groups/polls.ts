@@ -44,6 +44,7 @@ interface PollInProgress {
 interface PollRound {
   readonly group: string;
   readonly request: PollRequest;
+  /** The id of the poll, new with each: only the latest of a member hands out. Undefined: a heartbeat. */
   readonly poll: string | undefined;
   readonly waited: 'woken' | 'not woken' | undefined;
   readonly commit: readonly OffsetOf[];
@@ -89,18 +90,18 @@ export class Polls {
     const replaced = new AbortController();
     const ended = earlier?.replace();
     const polling = this.pollAfter(ended, { group, request, closed, replaced: replaced.signal });
-    const poll = {
+    const current = {
       closed,
       replace: () => {
         replaced.abort();
         return polling.then(nothing, nothing);
       },
     };
-    this.inProgress.set(member, poll);
+    this.inProgress.set(member, current);
     try {
       return await polling;
     } finally {
-      if (this.inProgress.get(member) === poll) this.inProgress.delete(member);
+      if (this.inProgress.get(member) === current) this.inProgress.delete(member);
     }
   }
 
