@@ -46,15 +46,24 @@ export const BUGS = {
   /** The scenario drops the unique index instead: there is nothing to remove in the replica. */
   dedupe: () => undefined,
   /** A message gets a random lane instead of the one of its key. */
-  order: () =>
+  order: () => {
     replaceMethod(
       IngestStore,
-      'insert',
-      (insert) =>
-        function (messages, on) {
-          return insert.call(this, messages.map(withRandomLane), on);
+      'insertNew',
+      (insertNew) =>
+        function (messages, tx) {
+          return insertNew.call(this, messages.map(withRandomLane), tx);
         },
-    ),
+    );
+    replaceMethod(
+      IngestStore,
+      'insertWithPiggyback',
+      (insertWithPiggyback) =>
+        function (message, piggyback) {
+          return insertWithPiggyback.call(this, withRandomLane(message), piggyback);
+        },
+    );
+  },
   /** A claim does not check whether a key is held. */
   hold: () =>
     alterInboxQueue((queue) => alter(queue, 'claim', 'hold.key IS NOT NULL AS held', 'false AS held')),
