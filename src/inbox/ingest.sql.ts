@@ -42,7 +42,7 @@ export const INSERT_FINISHED = `
 /**
  * ingest.removeArchived — removes messages that this transaction stored although they are in history: they are duplicates.
  * After the insert, because that has waited for a transaction that moves the same message to history; an earlier check
- * could miss it. $1 ids, $2 their sources
+ * could miss it. The EXISTS is evaluated once, so that without a history nothing else is. $1 ids, $2 their sources
  */
 export const REMOVE_ARCHIVED = prepared(`
   DELETE FROM inbox USING (
@@ -52,7 +52,8 @@ export const REMOVE_ARCHIVED = prepared(`
       WHERE known.id = hashtextextended(posted.id, 0) AND known.identity = archive_identity(posted.source, posted.id) LIMIT 1
     ) AS known
   ) AS archived
-  WHERE inbox.id = archived.id AND inbox.source = archived.source AND inbox.xmin = pg_current_xact_id()::xid
+  WHERE EXISTS (SELECT FROM archive_id)
+    AND inbox.id = archived.id AND inbox.source = archived.source AND inbox.xmin = pg_current_xact_id()::xid
   RETURNING inbox.id, inbox.source`);
 
 /**
