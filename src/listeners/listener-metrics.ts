@@ -14,7 +14,7 @@ export class ListenerMetrics {
     });
     metrics.gauge(
       'listener_secrets',
-      'Number of listeners whose secrets are sealed with each master key; a key without any can be removed from SECRETS_KEYS.',
+      'Number of listeners whose secrets are encrypted with each key of SECRETS_KEYS; a key without any can be removed.',
       {
         labelNames: ['key'],
         collect() {

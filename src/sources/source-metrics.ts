@@ -9,7 +9,7 @@ export class SourceMetrics {
   constructor(metrics: Metrics) {
     this.messages = metrics.counter(
       'source_messages_total',
-      'Messages of brokers that were read, by what became of them.',
+      'Messages that were read from brokers, by outcome.',
       ['source', 'outcome'],
     );
     this.failures = metrics.counter(

@@ -25,7 +25,7 @@ export class StandbyMetrics {
     });
     metrics.gauge(
       'read_standby_lag_seconds',
-      'For how long each standby has been missing something. Absent: not known.',
+      'How far each standby is behind the primary. Absent: not known.',
       {
         labelNames: ['standby'],
         collect() {

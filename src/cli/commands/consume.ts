@@ -22,8 +22,8 @@ export const consume: Command = {
       about:
         'Join this group: read from its offsets, share its partitions, commit what was printed, leave on Ctrl-C.',
     },
-    count: { type: 'string', value: 'number', about: 'End after this number of messages.' },
-    'no-wait': { type: 'boolean', about: 'End at the end of the topic, instead of waiting for messages.' },
+    count: { type: 'string', value: 'number', about: 'Exit after this number of messages.' },
+    'no-wait': { type: 'boolean', about: 'Exit at the end of the topic, instead of waiting for messages.' },
   },
   async run(args, context) {
     const [topic, ...more] = args.positionals;

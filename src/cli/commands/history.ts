@@ -18,7 +18,7 @@ export function historyFrom(stdin: Readable): Command {
     usages: ['status', 'export [<file>] [--resume]', 'import <file> | -', 'erase <key> --reason <text>'],
     options: {
       type: { type: 'string', multiple: true, about: 'export: only this type, or pattern with *.' },
-      resume: { type: 'boolean', about: 'export: continue a file that broke off.' },
+      resume: { type: 'boolean', about: 'export: continue an interrupted one.' },
       'from-line': { type: 'string', value: 'number', about: 'import: begin with this line.' },
       'no-check': { type: 'boolean', about: 'import: do not check the whole file first.' },
       reason: { type: 'string', about: 'erase: for the audit log.' },

@@ -4,7 +4,7 @@ import { writeProject } from '../project.ts';
 
 export const init: Command = {
   name: 'init',
-  summary: 'Write a small project with a read model of your own.',
+  summary: 'Create a small project with a read model of your own.',
   usages: ['<folder>'],
   options: {},
   async run(args, { output }) {

@@ -33,7 +33,7 @@ export const listen: Command = {
       value: 'code',
       about: 'Status to return (default 204); always 401 if the signature is invalid.',
     },
-    count: { type: 'string', value: 'number', about: 'End after this number of webhooks.' },
+    count: { type: 'string', value: 'number', about: 'Exit after this number of webhooks.' },
   },
   async run(args, context) {
     const server = createServer();

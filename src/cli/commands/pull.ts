@@ -13,8 +13,8 @@ export const pull: Command = {
   summary: 'Take messages from a listener with the mode "pull", print and acknowledge them.',
   usages: ['<listener> [--count <number>] [--no-wait]'],
   options: {
-    count: { type: 'string', value: 'number', about: 'End after this number of messages.' },
-    'no-wait': { type: 'boolean', about: 'End when there is no message, instead of waiting for one.' },
+    count: { type: 'string', value: 'number', about: 'Exit after this number of messages.' },
+    'no-wait': { type: 'boolean', about: 'Exit when there is no message, instead of waiting for one.' },
   },
   async run(args, context) {
     const [listener, ...more] = args.positionals;

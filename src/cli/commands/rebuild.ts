@@ -45,10 +45,10 @@ export const rebuild: Command = {
     },
     'record-failures': {
       type: 'boolean',
-      about: 'Leave out messages that fail; else the first one stops it.',
+      about: 'Leave out messages that fail, instead of stopping at the first.',
     },
-    'accept-failures': { type: 'boolean', about: 'Switch also if --record-failures left messages out.' },
-    'from-partial-history': { type: 'boolean', about: 'Rebuild although older messages were removed.' },
+    'accept-failures': { type: 'boolean', about: 'Switch even if --record-failures left messages out.' },
+    'from-partial-history': { type: 'boolean', about: 'Rebuild even though older messages were removed.' },
     reason: { type: 'string', value: 'text', about: 'Why a message is left out; with "skip".' },
     detach: { type: 'boolean', about: 'Do not follow the progress.' },
   },

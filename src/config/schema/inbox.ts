@@ -89,7 +89,8 @@ export const INBOX_SETTINGS = {
   INBOX_UNHANDLED: choice({
     of: ['finish', 'dead'],
     default: 'finish',
-    about: 'A message whose type no denormalizer handles is finished (and fanned out), or a dead letter.',
+    about:
+      'A message whose type no denormalizer handles is finished (and fanned out), or becomes a dead letter.',
   }),
   INBOX_APPLY_TIMEOUT: duration({
     min: '1s',

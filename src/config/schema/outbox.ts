@@ -15,7 +15,7 @@ export const OUTBOX_SETTINGS = {
     max: 1_000,
     default: 512,
     about:
-      'Max deliveries of one lane claimed at a time; a sixteenth of it until its receiver has proved to be fast.',
+      'Max deliveries of one lane claimed at a time; until its receiver has proved to be fast, a sixteenth of that.',
   }),
   OUTBOX_LEASE: duration({
     min: '25s',
@@ -54,6 +54,6 @@ export const OUTBOX_SETTINGS = {
     secret: true,
     parse: parseSecretsKeys,
     about:
-      "Keys that encrypt listeners' secrets, credentials, headers and URLs in the database, the same on all replicas: the first one encrypts, all decrypt. To rotate: add a new key at the end everywhere, then move it to the front, then remove the old one. Default: a key is generated and kept in `DATA_DIRECTORY/secrets.key` (its content is a valid value), which is enough for one machine. Sessions of the console are signed with a key derived from it; until there is any key, with one of the process alone.",
+      "Keys that encrypt listeners' secrets, credentials, headers and URLs in the database, the same on all replicas: the first one encrypts, all decrypt. To rotate: add a new key at the end everywhere, then move it to the front, then remove the old one. Default: a key is generated and kept in `DATA_DIRECTORY/secrets.key` (its content is a valid value), which is enough for one machine. Sessions of the console are signed with a key derived from it; until there is any key, with one that only this process has.",
   }),
 } as const;

@@ -52,7 +52,7 @@ export class ProcessingMetrics {
     );
     this.latencySeconds = metrics.histogram(
       'message_latency_seconds',
-      'From received to finished.',
+      'Time from receiving a message to finishing it.',
       [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300],
     );
   }

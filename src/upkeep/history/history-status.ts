@@ -44,7 +44,7 @@ export class HistoryStatus {
       ),
       complete: metrics.gauge(
         'history_complete_from_timestamp_seconds',
-        'Messages of the types of a pattern of HISTORY that were received before may be missing; 0: none is missing.',
+        'Messages of a pattern of HISTORY may be missing if they were received before this time; 0: none is missing.',
         { labelNames: ['pattern'] },
       ),
     };

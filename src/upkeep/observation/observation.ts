@@ -30,7 +30,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     kind: 'status',
   },
   backlog_oldest_age_seconds: {
-    help: 'How long the oldest of them has waited: a scheduled message since its due time, a revived or replayed one since then.',
+    help: 'How long the oldest message or delivery of `sluice_backlog` has waited: a scheduled one since its due time, a revived or replayed one since its revival or replay.',
     labels: ['stage', 'listener', 'status'],
     kind: 'status',
   },
