@@ -134,7 +134,10 @@ export class Ingest implements BeforeApplicationShutdown {
     const ofOne = codeOf(error) === NOT_OF_THIS_CELL || problemOf(error).status !== 503;
     const alone = flush.length > 1 && ofOne;
     const event = alone ? 'ingest.flush-split' : 'ingest.flush-failed';
-    this.log.warn({ event, posts: flush.length, error }, alone ? 'storing one by one' : 'nothing was stored');
+    this.log.warn(
+      { event, posts: flush.length, error },
+      alone ? 'a batch of posts could not be stored; each post is stored alone' : 'posts could not be stored',
+    );
     for (const waiting of flush) {
       if (!alone) waiting.fail(error);
       else {

@@ -100,7 +100,7 @@ describe('the inbox', () => {
     await api.close();
     await own.drop();
     expect(inTurn.waitsFor).toEqual({ kind: 'turn', ahead: 1 });
-    expect(inTurn.explanation).toMatch(/its turn after 1 others/);
+    expect(inTurn.explanation).toMatch(/processed after 1 others/);
     expect(leased.waitsFor).toEqual({
       kind: 'lease',
       replica: 'host:7',

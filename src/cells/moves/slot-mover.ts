@@ -60,7 +60,7 @@ export class SlotMover {
       // What it needs may be away. Another replica may have taken it over, too.
       this.options.log.error(
         { event: 'cells.move-failed', slot: move.slot, error },
-        'a move will be retried',
+        'moving a slot failed; it will be retried',
       );
       await this.store.release(move, RETRY_MS).catch(() => undefined);
       return 'soon';
@@ -113,7 +113,10 @@ export class SlotMover {
     await this.store.undone(move, why);
     await this.notifyWorkers(move.from, move.slot);
     this.options.metrics.undone();
-    this.options.log.warn({ event: 'cells.move-undone', slot: move.slot, why }, 'a move was undone');
+    this.options.log.warn(
+      { event: 'cells.move-undone', slot: move.slot, why },
+      'the move of a slot was undone',
+    );
   }
 
   /** Everything has arrived. */

@@ -15,7 +15,7 @@ export function explain(row: WhyRow): Why {
     const explanation = `Replica ${replica} holds its lane and has ${ahead} messages of it before this one.`;
     return { id, status, waitsFor: { kind: 'lease', replica, until: row.leased_until, ahead }, explanation };
   }
-  const explanation = `It is its turn after ${ahead} others of its lane; if that does not change, no replica with the role inbox runs.`;
+  const explanation = `It is processed after ${ahead} others of its lane; if that does not change, no replica with the role inbox runs.`;
   return { id, status, waitsFor: { kind: 'turn', ahead }, explanation };
 }
 

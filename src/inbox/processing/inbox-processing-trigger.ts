@@ -262,7 +262,10 @@ export class InboxProcessingTrigger implements OnApplicationBootstrap, BeforeApp
     } catch (error) {
       const lanes = lease.lanes.size;
       const freed = await this.queue.lanes.abandon(lease, error);
-      this.log.warn({ event: 'inbox.abandoned', lanes, freed, error }, 'lanes were given up');
+      this.log.warn(
+        { event: 'inbox.abandoned', lanes, freed, error },
+        'processing of lanes failed; their leases end',
+      );
       throw error;
     }
   }

@@ -62,7 +62,10 @@ export class PrepareLanes {
       await this.queue.lanes.release(lease);
     } catch (error) {
       const freed = await this.queue.lanes.abandon(lease, error);
-      this.log.warn({ event: 'inbox.abandoned', lanes: 1, freed, error }, 'a lane was given up');
+      this.log.warn(
+        { event: 'inbox.abandoned', lanes: 1, freed, error },
+        'processing of a lane failed; its lease ends',
+      );
     } finally {
       this.wakeups.wake('inbox', new Set([lane]));
     }

@@ -44,7 +44,7 @@ export class Reseal {
     if (listeners > 0)
       this.log.info(
         { event: 'secrets.resealed', listeners },
-        'secrets were resealed with the first key of SECRETS_KEYS',
+        'secrets were encrypted again, with the first key of SECRETS_KEYS',
       );
   }
 

@@ -112,7 +112,7 @@ export class ListenerPolicy {
       this.gates.startOver(number).catch((error) => {
         this.log.warn(
           { event: 'outbox.gate-kept', listener: number, error },
-          'the gate of a changed listener could not be removed; it opens by itself later',
+          'the pause of a changed listener could not be ended; it ends by itself later',
         );
       });
     }

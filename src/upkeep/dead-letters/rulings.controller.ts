@@ -47,7 +47,7 @@ export class RulingsController {
     const cancelled = await this.store.cancel(id, caller.name);
     const row = await this.store.progress(id);
     if (!row) throw new Problem('not-found', 'No revive or discard has this id.');
-    if (!cancelled) throw new Problem('conflict', 'It has reached all dead letters that it matched.');
+    if (!cancelled) throw new Problem('conflict', 'It has already handled all dead letters that it matched.');
     this.actions.wake();
     return actionView(row);
   }

@@ -82,7 +82,7 @@ export class LiveFrames {
       if (!this.isAway)
         this.log.warn(
           { event: 'live.outage', error },
-          'the database cannot be read; viewers of the live stream are told so',
+          'the database cannot be read; the live stream reports it',
         );
       this.isAway = true;
       return outage(
