@@ -21,7 +21,7 @@ export class RebuildProgress {
       done: metrics.gauge('rebuild_done_messages', 'Messages that an open rebuild has read.', { labelNames }),
       expected: metrics.gauge(
         'rebuild_expected_messages',
-        'Messages to replay, counted when the replay of an open rebuild began.',
+        'Messages that an open rebuild has to read, counted when its replay began.',
         { labelNames },
       ),
       left: metrics.gauge(
