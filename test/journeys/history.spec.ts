@@ -117,6 +117,29 @@ describe('history', () => {
     await database.query(`DELETE FROM hold; DELETE FROM inbox WHERE source = 'urn:other'`);
   });
 
+  it('is not duplicated by a tick of a schedule whose earlier time a backup restored', async () => {
+    const setNext = () =>
+      database.query(`UPDATE schedule SET next_at = date_trunc('hour', now()) - interval '3 hours'`);
+    const isPast = async () =>
+      (await database.query('SELECT FROM schedule WHERE next_at < now()')).length > 0;
+    const body = { cron: '0 * * * *', onMissed: 'all', type: 'urn:kept/tick', payload: {} };
+    expect((await replica.call('PUT', '/v1/schedules/restored', { body })).status).toBe(201);
+    await setNext();
+    await until(async () => !(await isPast()));
+    const ticks = await stored();
+    expect(ticks.length).toBeGreaterThan(0);
+    await until(
+      async () => (await database.query('SELECT FROM inbox WHERE settled_at IS NULL')).length === 0,
+    );
+    await sweep();
+    expect(await stored()).toEqual([]);
+    await setNext();
+    await until(async () => !(await isPast()));
+    // A tick of the present hour may have been due meanwhile.
+    expect((await stored()).filter((id) => ticks.includes(id))).toEqual([]);
+    expect((await replica.call('DELETE', '/v1/schedules/restored')).status).toBe(204);
+  });
+
   it('is not duplicated by a message that is posted again while it is moved', async () => {
     await applied(kept('moving'));
     const [row] = await database.query<{ position: string }>(

@@ -134,7 +134,7 @@ export class Schedules {
     const { router, ownLanes } = this;
     const here = messages.filter(({ lane }) => ownLanes?.has(lane) ?? true);
     const others = messages.filter((message) => !here.includes(message));
-    const inserted = here.length > 0 ? (await this.ingest.insert(here, tx)).length : 0;
+    const inserted = here.length > 0 ? (await this.ingest.insertNew(here, tx)).length : 0;
     if (!router || others.length === 0) return inserted;
     const bytes = others.reduce((sum, { payload }) => sum + payload.length, 0);
     const outcomes = await router.post({ messages: others, batch: true, pointer: '', bytes });
