@@ -22,7 +22,8 @@ export default {
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   // Only what hangs takes that long: no test is a measure of how busy the machine is.
   testTimeout: 240_000,
-  maxWorkers: 2,
+  // More than the two cores of a small machine: two tests at a time, which often wait, used 70 % of them.
+  maxWorkers: 3,
   // Modules of earlier files stay in the memory of a worker; at 4 GB it mostly collects garbage.
   workerIdleMemoryLimit: '1500MB',
 };
