@@ -271,17 +271,18 @@ describe('a step that fails because its rebuild was cancelled meanwhile', () => 
     let error: unknown;
     tables.compareOne = async function (...args) {
       tables.compareOne = compareOne;
-      await rebuild.act('/cancel');
-      return compareOne.apply(this, args).catch((thrown: unknown) => {
+      try {
+        // It is refused while something else has a lock of the tables, such as an autovacuum.
+        await until(async () => (await rebuild.act('/cancel')).status === 200);
+        return await compareOne.apply(this, args);
+      } catch (thrown) {
         error = thrown;
         throw thrown;
-      });
+      }
     };
     const before = replica.lines.length;
-    await rebuild.act('', { dryRun: true });
-    await rebuild.reached('cancelled');
+    expect(await rebuild.act('', { dryRun: true })).toMatchObject({ status: 202 });
     await until(() => error);
-    expect(error).toMatchObject({ code: '42P01' });
     await rebuild.act('', { dryRun: true });
     await rebuild.reached('ready');
     expect(replica.lines.slice(before).filter((line) => line.includes('rebuild.failed'))).toEqual([]);

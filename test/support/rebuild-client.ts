@@ -26,7 +26,7 @@ export class RebuildClient {
       const { status: now, failure } = await this.latest();
       if (now === 'failed' && status !== 'failed') throw new Error(JSON.stringify(failure));
       return now === status;
-    }, 30_000);
+    });
     return this.latest();
   }
 }
