@@ -33,7 +33,7 @@ export interface InjectedFault {
 
 const SEVERE = ['error', 'fatal'];
 /** The line in which a process reports why it exits. */
-const EXIT_LINE = /^sluice: (?:(\w*Error): )?(.*)$/;
+const EXIT_LINE = /^sluice: (?:(\w*[Ee]rror): )?(.*)$/;
 /** SQLSTATE of a client that cannot connect; the rest of the line depends on how it failed. */
 const CANNOT_CONNECT = '08001';
 /** A line on stderr has no SQLSTATE. */

@@ -51,6 +51,10 @@ describe('an error that a replica logs', () => {
     ['outage', line({ event: 'outbox.circuit-opened' })],
     ['postgres-fast', loggedOnStderr('sluice: Error: timeout exceeded when trying to connect', 0, AT)!],
     [
+      'failover',
+      loggedOnStderr('sluice: error: terminating connection due to unexpected postmaster exit', 0, AT)!,
+    ],
+    [
       'postgres-fast',
       loggedOnStderr(
         'sluice: cannot reach PostgreSQL at 127.0.0.1:5432 (timeout expired); check DATABASE_URL',
